@@ -1,0 +1,8 @@
+//! What is allowed: rules, and the one place where a call is judged by them.
+//!
+//! Pure: paths arrive resolved, commands are parsed here. Deny first, then allow; what nothing
+//! allows is denied.
+
+mod decide;
+
+pub use decide::{Access, Call, Decision, Permit, Place, Policy, Resolved, Target};

@@ -1,0 +1,61 @@
+//! What the model can do.
+//!
+//! A tool is blocking code: `run` calls it on a blocking thread with a [`crate::policy::Permit`], the
+//! only proof that the policy allowed the call. A tool knows no conversation beyond its [`Session`].
+
+use serde_json::Value;
+
+use crate::message::{ResultContent, ToolSpec};
+use crate::policy::{Access, Permit};
+use crate::sandbox::Cancel;
+
+/// What a call would touch, as far as the policy must know before it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Touches {
+    /// A file or directory, as the model wrote it.
+    Path {
+        /// The path; `.` where the model gave none.
+        path: String,
+        /// Whether it is read, searched, or written.
+        access: Access,
+    },
+    /// A shell command.
+    Command(String),
+    /// Nothing outside the conversation.
+    Nothing,
+}
+
+/// What a tool has to say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// For the model.
+    pub content: Vec<ResultContent>,
+    /// Whether the call went wrong.
+    pub is_error: bool,
+    /// For the transcript.
+    pub structured: Value,
+}
+
+/// One tool.
+pub trait Tool: Send + Sync {
+    /// How the model is told of it.
+    fn spec(&self) -> ToolSpec;
+
+    /// What a call with these arguments would touch. The arguments fit the schema.
+    fn touches(&self, input: &Value) -> Touches;
+
+    /// Whether it never changes anything, so that several may run side by side.
+    fn is_read_only(&self) -> bool;
+
+    /// Over this many characters a result is saved to a file and shown in part.
+    fn max_result_chars(&self) -> usize {
+        50_000
+    }
+
+    /// Does it. Blocking; returns soon after `cancel` is set.
+    fn run(&self, permit: &Permit, input: &Value, session: &Session, cancel: &Cancel) -> Output;
+}
+
+/// What the tools of one conversation share.
+#[derive(Debug)]
+pub struct Session {}
