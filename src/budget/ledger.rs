@@ -80,14 +80,16 @@ impl Ledger {
 
     /// The request is over and cost this much, which its reservation covers.
     pub fn settle(&mut self, reservation: Reservation, cost: Usd) {
-        self.reserved = self.reserved - reservation.amount;
+        let Reservation { amount } = reservation;
+        self.reserved = self.reserved - amount;
         self.spent += cost;
     }
 
     /// The request is over and nobody knows what it cost: all of its reservation counts.
     pub fn keep(&mut self, reservation: Reservation) {
-        self.reserved = self.reserved - reservation.amount;
-        self.unsettled += reservation.amount;
+        let Reservation { amount } = reservation;
+        self.reserved = self.reserved - amount;
+        self.unsettled += amount;
     }
 }
 

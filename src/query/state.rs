@@ -326,3 +326,76 @@ pub enum Notice {
     /// The end.
     Stopped(Stop),
 }
+
+/// Where the loop stands.
+///
+/// `StopHooks`, `TaskHooks`, `Compacting` and `WindingDown` are laid out for the recoveries and hooks
+/// that enter them; until then nothing does, and an input that meets one is an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing was sent yet.
+    Starting,
+    /// A request is out.
+    Requesting {
+        /// Which.
+        request: RequestNumber,
+    },
+    /// The next attempt waits for its time.
+    Waiting,
+    /// Calls of a reply are judged and run.
+    RunningTools {
+        /// The request whose reply asked for them.
+        request: RequestNumber,
+    },
+    /// A summary is being made.
+    Compacting,
+    /// Stop hooks are asked.
+    StopHooks,
+    /// `TaskCompleted` hooks are asked.
+    TaskHooks,
+    /// Checks are running.
+    Checking,
+    /// The last words at a limit.
+    WindingDown,
+    /// Over.
+    Stopped,
+}
+
+impl Input {
+    /// The request that this answers, if it answers one.
+    pub fn request(&self) -> Option<RequestNumber> {
+        match self {
+            Self::Sent { request, .. }
+            | Self::BudgetRefused { request, .. }
+            | Self::ReplyComplete { request, .. }
+            | Self::RequestFailed { request, .. }
+            | Self::CallDecided { request, .. }
+            | Self::CallDone { request, .. } => Some(*request),
+            Self::Started { .. }
+            | Self::SetupFailed { .. }
+            | Self::HooksDone { .. }
+            | Self::ChecksDone { .. }
+            | Self::TimerFired(_)
+            | Self::Ended(_) => None,
+        }
+    }
+
+    /// Its name in errors.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Started { .. } => "Started",
+            Self::SetupFailed { .. } => "SetupFailed",
+            Self::Sent { .. } => "Sent",
+            Self::BudgetRefused { .. } => "BudgetRefused",
+            Self::ReplyComplete { .. } => "ReplyComplete",
+            Self::RequestFailed { .. } => "RequestFailed",
+            Self::CallDecided { .. } => "CallDecided",
+            Self::CallDone { .. } => "CallDone",
+            Self::HooksDone { .. } => "HooksDone",
+            Self::ChecksDone { .. } => "ChecksDone",
+            Self::TimerFired(Timer::Retry) => "TimerFired(Retry)",
+            Self::TimerFired(Timer::Deadline) => "TimerFired(Deadline)",
+            Self::Ended(_) => "Ended",
+        }
+    }
+}
