@@ -79,6 +79,10 @@ impl Ledger {
     }
 
     /// The request is over and cost this much, which its reservation covers.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "giving a reservation back uses it up"
+    )]
     pub fn settle(&mut self, reservation: Reservation, cost: Usd) {
         let Reservation { amount } = reservation;
         self.reserved = self.reserved - amount;
@@ -86,6 +90,10 @@ impl Ledger {
     }
 
     /// The request is over and nobody knows what it cost: all of its reservation counts.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "giving a reservation back uses it up"
+    )]
     pub fn keep(&mut self, reservation: Reservation) {
         let Reservation { amount } = reservation;
         self.reserved = self.reserved - amount;

@@ -221,30 +221,55 @@ impl Machine {
             CallDecision::Allowed { is_read_only } => {
                 self.queue.allow(id, *is_read_only).then_some(())?;
                 self.run_calls();
+                Some(())
             }
-            CallDecision::Answered(result) => self.answered(result.clone(), Vec::new())?,
+            CallDecision::Answered(result) => self.fill(result.clone()),
             CallDecision::Denied(denial) => {
                 self.denials.push(denial.clone());
-                if self.settings.stop_on_denied {
-                    let message = denials_message(std::slice::from_ref(denial));
-                    self.queue
-                        .answer(denial_result(denial), Vec::new())
-                        .then_some(())?;
-                    self.stop(StopReason::PermissionDenied, message);
-                } else {
-                    self.answered(denial_result(denial), Vec::new())?;
+                if !self.settings.stop_on_denied {
+                    return self.fill(denial_result(denial));
                 }
+                // Its own answer says why; those of the others say that it ended everything.
+                self.note_answer(denial_result(denial))?;
+                let message = denials_message(std::slice::from_ref(denial));
+                self.stop(StopReason::PermissionDenied, message);
+                Some(())
             }
         }
+    }
+
+    /// Answers a call that does not run.
+    fn fill(&mut self, result: ToolResult) -> Option<()> {
+        self.note_answer(result)?;
+        self.go_on_when_answered();
         Some(())
+    }
+
+    fn note_answer(&mut self, result: ToolResult) -> Option<()> {
+        let call = self
+            .queue
+            .unanswered()
+            .find(|call| call.id == result.tool_use_id)?;
+        let tool_name = call.name.clone();
+        self.step.notices.push(Notice::Filled {
+            tool_name,
+            result: result.clone(),
+        });
+        self.queue.answer(result, Vec::new()).then_some(())
     }
 
     /// A call has its answer; `None` when no such call waits for one.
     fn answered(&mut self, result: ToolResult, notes: Vec<String>) -> Option<()> {
         self.queue.answer(result, notes).then_some(())?;
+        self.go_on_when_answered();
+        Some(())
+    }
+
+    /// All results of a turn go back in one message, in the order of the calls, before any text.
+    fn go_on_when_answered(&mut self) {
         let Some(answers) = self.queue.take_answers() else {
             self.run_calls();
-            return Some(());
+            return;
         };
         let notes: Vec<Block> = answers
             .iter()
@@ -257,7 +282,6 @@ impl Machine {
             .collect();
         self.history.push_results(results, notes);
         self.request(Some(Transition::NextTurn));
-        Some(())
     }
 
     fn run_calls(&mut self) {
@@ -325,9 +349,12 @@ impl Machine {
             StopReason::PromptTooLong => "Not run: the model's context window is full.",
             _ => "Interrupted: the conversation ended before this call had a result.",
         };
-        for id in self.queue.unanswered() {
-            let result = ToolResult::text(id, text, true);
-            self.step.notices.push(Notice::Filled { result });
+        for call in self.queue.unanswered() {
+            let result = ToolResult::text(&call.id, text, true);
+            self.step.notices.push(Notice::Filled {
+                tool_name: call.name.clone(),
+                result,
+            });
         }
         self.queue = Queue::default();
         if stop.reason == StopReason::ModelError {

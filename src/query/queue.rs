@@ -105,12 +105,12 @@ impl Queue {
         started
     }
 
-    /// Ids of the calls without an answer, in order.
-    pub(super) fn unanswered(&self) -> impl Iterator<Item = &str> {
+    /// The calls without an answer, in order.
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = &ToolUse> {
         self.calls
             .iter()
             .filter(|queued| !matches!(queued.progress, Progress::Answered { .. }))
-            .map(|queued| queued.call.id.as_str())
+            .map(|queued| &queued.call)
     }
 
     /// The answers and their notes in the order of the calls, leaving the queue empty; `None` while

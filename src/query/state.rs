@@ -301,8 +301,11 @@ pub enum Notice {
         /// Which request.
         request: RequestNumber,
     },
-    /// A call that was left without an answer got one, so that calls and results are paired.
+    /// A call that did not run has its answer from the loop: it was denied, its arguments were bad, or
+    /// the conversation ended before it could run.
     Filled {
+        /// The tool's name.
+        tool_name: String,
         /// The answer.
         result: ToolResult,
     },

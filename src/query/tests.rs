@@ -151,7 +151,7 @@ fn show(step: &Step) -> String {
         } => format!("retry {attempt}/{max_retries}"),
         Notice::Tombstone { request } => format!("tombstone {request}"),
         Notice::Dropped { request } => format!("dropped {request}"),
-        Notice::Filled { result } => format!("filled {}", result.tool_use_id),
+        Notice::Filled { result, .. } => format!("filled {}", result.tool_use_id),
         Notice::MaxTurnsReached {
             max_turns,
             turn_count,
@@ -257,7 +257,7 @@ fn g27_all_results_of_a_turn_go_into_one_message_in_call_order() {
                 "authorize a, authorize b, authorize c",
             ),
             (allow(1, "a", true), "run a"),
-            (deny(1, "b"), ""),
+            (deny(1, "b"), "filled b"),
             (allow(1, "c", true), "run c"),
             (done(1, "c"), ""),
             (done(1, "a"), "next_turn turn 2, send 2"),
@@ -283,7 +283,7 @@ fn a_denied_call_fails_a_prompt_that_completed_and_the_message_says_what_would_a
         &[
             (started(), "timer Deadline, send 1"),
             (reply(1, "Write:a"), "authorize a"),
-            (deny(1, "a"), "next_turn turn 2, send 2"),
+            (deny(1, "a"), "filled a, next_turn turn 2, send 2"),
             (reply(2, "could-not"), "stop permission_denied, cancel"),
         ],
     );
@@ -308,7 +308,7 @@ fn on_denied_warn_only_lists() {
         &[
             (started(), "timer Deadline, send 1"),
             (reply(1, "Write:a"), "authorize a"),
-            (deny(1, "a"), "next_turn turn 2, send 2"),
+            (deny(1, "a"), "filled a, next_turn turn 2, send 2"),
             (reply(2, "could-not"), "stop completed, cancel"),
         ],
     );
@@ -332,7 +332,7 @@ fn on_denied_stop_ends_at_once_and_answers_every_call() {
             (allow(1, "a", true), "run a"),
             (
                 deny(1, "b"),
-                "filled a, filled c, stop permission_denied, cancel",
+                "filled b, filled a, filled c, stop permission_denied, cancel",
             ),
         ],
     );
@@ -392,7 +392,7 @@ fn bad_arguments_are_answered_without_the_policy() {
             (reply(1, "Read:a"), "authorize a"),
             (
                 decide(1, "a", CallDecision::Answered(answer)),
-                "next_turn turn 2, send 2",
+                "filled a, next_turn turn 2, send 2",
             ),
             (reply(2, "end"), "stop completed, cancel"),
         ],
@@ -883,13 +883,10 @@ proptest! {
             }
             match &input {
                 Input::CallDone { result, .. } => { open.remove(&result.tool_use_id); }
-                Input::CallDecided { tool_use_id, decision: CallDecision::Denied(_) | CallDecision::Answered(_), .. } => {
-                    open.remove(tool_use_id);
-                }
                 _ => {}
             }
             for notice in &step.notices {
-                if let Notice::Filled { result } = notice {
+                if let Notice::Filled { result, .. } = notice {
                     prop_assert!(open.remove(&result.tool_use_id), "filled twice");
                 }
             }

@@ -1,0 +1,398 @@
+//! Does what the machine asks for, and is the only place where a conversation waits.
+//!
+//! What an effect starts, its input starts to take effect only after that input is on disk: a request
+//! leaves after `Sent` was journaled, a call runs after its decision was.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinSet, spawn_blocking};
+
+use crate::budget::{self, Ledger, Reservation};
+use crate::message::{
+    Billing, Failure, FailureKind, Reply, Request, RequestNumber, ToolResult, ToolUse, Usage,
+};
+use crate::models::{Price, Usd};
+use crate::query::{Effect, End, Input, Purpose, Timer};
+use crate::transcript::EventBody;
+
+use super::authorize::{self, Permitted};
+use super::checks;
+use super::kit::Kit;
+use super::prefix::{Entry, wait};
+use super::record::{Detail, Told};
+use super::signal::EndingSignal;
+
+/// How long the tasks of a conversation that has ended may take to wind up.
+const WIND_UP: Duration = Duration::from_millis(3500);
+
+/// What a background task has to say.
+enum Answer {
+    Told(Told),
+    Replied(RequestNumber, Duration, Result<Reply, Failure>),
+    Ran { request: RequestNumber, tool_name: String, result: ToolResult, notes: Vec<String>, duration: Duration },
+    Panicked(String),
+}
+
+/// A request whose money is reserved and that leaves once this is on disk.
+struct Outgoing {
+    request: Request,
+    is_recorded: bool,
+}
+
+/// What a conversation has used so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) requests: u32,
+    pub(super) usage: Usage,
+    pub(super) duration_api: Duration,
+}
+
+/// The hands of one conversation.
+pub(super) struct Hands {
+    kit: Arc<Kit>,
+    ledger: Ledger,
+    reserved: HashMap<RequestNumber, Reservation>,
+    outgoing: Option<Outgoing>,
+    permits: HashMap<String, Permitted>,
+    tasks: JoinSet<()>,
+    answers: mpsc::UnboundedSender<Answer>,
+    inbox: mpsc::UnboundedReceiver<Answer>,
+    retry_at: Option<Duration>,
+    deadline: Option<Duration>,
+    signal: watch::Receiver<Option<EndingSignal>>,
+    tally: Tally,
+}
+
+impl Hands {
+    pub(super) fn new(kit: Arc<Kit>, signal: watch::Receiver<Option<EndingSignal>>) -> Self {
+        let (answers, inbox) = mpsc::unbounded_channel();
+        Self {
+            ledger: Ledger::new(kit.prompt.max_budget),
+            kit,
+            reserved: HashMap::new(),
+            outgoing: None,
+            permits: HashMap::new(),
+            tasks: JoinSet::new(),
+            answers,
+            inbox,
+            retry_at: None,
+            deadline: None,
+            signal,
+            tally: Tally::default(),
+        }
+    }
+
+    /// What was used so far.
+    pub(super) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// What was spent, and what may have been spent on top.
+    pub(super) fn money(&self) -> (Usd, Usd) {
+        (self.ledger.spent(), self.ledger.unsettled())
+    }
+
+    /// Begins what an effect asks for; its answer comes from [`Self::next_input`].
+    pub(super) fn begin(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send { purpose, request, input_bound, max_tokens_floor } => {
+                self.reserve(purpose, request, input_bound, max_tokens_floor);
+            }
+            Effect::Authorize { request, call } => self.authorize(request, &call),
+            Effect::Run { request, tool_use_id } => self.run_tool(request, &tool_use_id),
+            Effect::RunChecks => self.run_checks(),
+            Effect::SetTimer { timer: Timer::Retry, at } => self.retry_at = Some(at),
+            Effect::SetTimer { timer: Timer::Deadline, at } => self.deadline = Some(at),
+            Effect::CancelAll => self.cancel_all(),
+            Effect::Discard { .. } | Effect::RunHooks(_) => {
+                self.fault("the loop asked for something that this version cannot do".to_owned());
+            }
+        }
+    }
+
+    /// Waits for whatever happens next: an answer, a timer, a signal.
+    pub(super) async fn next_input(&mut self) -> Told {
+        self.launch_outgoing();
+        let due = [self.retry_at, self.deadline].into_iter().flatten().min();
+        let timer = async {
+            match due {
+                Some(at) => tokio::time::sleep_until(self.kit.clock.instant(at)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            Ok(signal) = self.signal.wait_for(Option::is_some) => {
+                let name = signal.map_or("a signal", |signal| signal.name);
+                Told::plain(Input::Ended(End::Signal(name)))
+            }
+            Some(answer) = self.inbox.recv() => self.take(answer),
+            () = timer => self.timer_fired(),
+        }
+    }
+
+    fn timer_fired(&mut self) -> Told {
+        let timer = match (self.retry_at, self.deadline) {
+            (Some(retry), deadline) if deadline.is_none_or(|deadline| retry < deadline) => Timer::Retry,
+            _ => Timer::Deadline,
+        };
+        match timer {
+            Timer::Retry => self.retry_at = None,
+            Timer::Deadline => self.deadline = None,
+        }
+        Told::plain(Input::TimerFired(timer))
+    }
+
+    /// Turns an answer into an input, settling the money of a request.
+    fn take(&mut self, answer: Answer) -> Told {
+        match answer {
+            Answer::Told(told) => {
+                // Whoever asks for the input after this one has journaled this one.
+                if let (Input::Sent { .. }, Some(outgoing)) = (&told.input, &mut self.outgoing) {
+                    outgoing.is_recorded = true;
+                }
+                told
+            }
+            Answer::Replied(request, took, outcome) => self.settle(request, took, outcome),
+            Answer::Ran { request, tool_name, result, notes, duration } => Told {
+                input: Input::CallDone { request, result, notes },
+                detail: Detail::Ran { tool_name, duration },
+            },
+            Answer::Panicked(message) => Told::plain(Input::Ended(End::Fault(message))),
+        }
+    }
+
+    fn settle(&mut self, request: RequestNumber, took: Duration, outcome: Result<Reply, Failure>) -> Told {
+        self.tally.duration_api += took;
+        let reservation = self.reserved.remove(&request);
+        match outcome {
+            Ok(reply) => {
+                let cost = budget::cost(&self.price_of(&reply), &reply.usage);
+                self.tally.usage += reply.usage;
+                if let Some(reservation) = reservation {
+                    self.ledger.settle(reservation, cost);
+                }
+                let input = Input::ReplyComplete { request, reply: Arc::new(reply) };
+                Told { input, detail: Detail::Replied { cost } }
+            }
+            Err(failure) => {
+                let unsettled = match (reservation, failure.billing) {
+                    (None, _) => Usd::ZERO,
+                    (Some(reservation), Billing::Nothing) => {
+                        self.ledger.settle(reservation, Usd::ZERO);
+                        Usd::ZERO
+                    }
+                    (Some(reservation), Billing::Unknown(_)) => {
+                        let amount = reservation.amount();
+                        self.ledger.keep(reservation);
+                        amount
+                    }
+                };
+                Told { input: Input::RequestFailed { request, failure }, detail: Detail::Failed { unsettled } }
+            }
+        }
+    }
+
+    /// The price of the model that answered where it is known, else of the one that was asked.
+    fn price_of(&self, reply: &Reply) -> Price {
+        match self.kit.price {
+            Price::Free => Price::Free,
+            asked @ Price::PerToken { .. } if self.kit.price_is_given => asked,
+            asked @ Price::PerToken { .. } => {
+                crate::models::nearest(&reply.model).and_then(|model| model.price).unwrap_or(asked)
+            }
+        }
+    }
+
+    /// Sets money aside for a request, with a lower output limit if the wished one does not fit.
+    fn reserve(&mut self, purpose: Purpose, mut request: Request, input_bound: u64, floor: u64) {
+        let worst = |max_tokens| budget::worst_case(&self.kit.price, input_bound, max_tokens);
+        let fitting = self.ledger.left().map_or(request.max_tokens, |left| {
+            fitting_max_tokens(&worst, left, request.max_tokens, floor)
+        });
+        request.max_tokens = fitting;
+        let number = request.number;
+        let told = match self.ledger.reserve(worst(fitting)) {
+            Ok(reservation) => {
+                let detail = Detail::Sent {
+                    purpose,
+                    input_bound,
+                    messages: request.messages.len(),
+                    reserved: reservation.amount(),
+                };
+                self.reserved.insert(number, reservation);
+                self.tally.requests += 1;
+                self.outgoing = Some(Outgoing { request, is_recorded: false });
+                Told { input: Input::Sent { request: number, max_tokens: fitting }, detail }
+            }
+            Err(refused) => {
+                let (spent, unsettled) = self.money();
+                let cap = self.ledger.cap().unwrap_or_default();
+                let maybe = if unsettled == Usd::ZERO {
+                    String::new()
+                } else {
+                    format!(" and up to {unsettled} on attempts that broke off")
+                };
+                Told::plain(Input::BudgetRefused {
+                    request: number,
+                    message: format!(
+                        "spent {spent}{maybe} of {cap}; the next request could cost {}, and {} is left",
+                        refused.wanted, refused.left
+                    ),
+                })
+            }
+        };
+        self.answer(Answer::Told(told));
+    }
+
+    /// Sends the request whose reservation has been journaled by now.
+    fn launch_outgoing(&mut self) {
+        let Some(Outgoing { request, .. }) = self.outgoing.take_if(|outgoing| outgoing.is_recorded) else {
+            return;
+        };
+        let (kit, answers) = (Arc::clone(&self.kit), self.answers.clone());
+        self.tasks.spawn(async move {
+            let number = request.number;
+            let lead = match kit.gate.enter(&request.head) {
+                Entry::Lead(lead) => Some(lead),
+                Entry::Follow(gate) => {
+                    wait(gate).await;
+                    None
+                }
+            };
+            let started = kit.clock.now();
+            let provider = Arc::clone(&kit.provider);
+            let sent = spawn_blocking(move || {
+                provider.send(&request, &mut |event| {
+                    if let (crate::provider::StreamEvent::Began, Some(lead)) = (event, &lead) {
+                        lead.open();
+                    }
+                })
+            });
+            let answer = match sent.await {
+                Ok(outcome) => Answer::Replied(number, kit.clock.now().saturating_sub(started), outcome),
+                Err(panic) => Answer::Panicked(format!("the provider panicked: {}", panic_text(panic))),
+            };
+            // Nobody listening means that the conversation has ended.
+            let _ = answers.send(answer);
+        });
+    }
+
+    fn authorize(&mut self, request: RequestNumber, call: &ToolUse) {
+        let (told, permitted) = authorize::authorize(&self.kit, request, call);
+        if let Some(permitted) = permitted {
+            self.permits.insert(call.id.clone(), permitted);
+        }
+        self.answer(Answer::Told(told));
+    }
+
+    fn run_tool(&mut self, request: RequestNumber, tool_use_id: &str) {
+        let Some(permitted) = self.permits.remove(tool_use_id) else {
+            self.fault(format!("the loop asked to run {tool_use_id}, for which there is no permit"));
+            return;
+        };
+        let (kit, answers) = (Arc::clone(&self.kit), self.answers.clone());
+        let tool_name = permitted.permit.call().tool_use.name.clone();
+        self.tasks.spawn(async move {
+            let started = kit.clock.now();
+            let notes = permitted.notes.clone();
+            let working = Arc::clone(&kit);
+            let ran = spawn_blocking(move || working.run_tool(&permitted)).await;
+            let answer = match ran {
+                Ok(result) => Answer::Ran {
+                    request,
+                    tool_name,
+                    result,
+                    notes,
+                    duration: kit.clock.now().saturating_sub(started),
+                },
+                Err(panic) => Answer::Panicked(format!("the tool {tool_name} panicked: {}", panic_text(panic))),
+            };
+            let _ = answers.send(answer);
+        });
+    }
+
+    fn run_checks(&mut self) {
+        let (kit, answers) = (Arc::clone(&self.kit), self.answers.clone());
+        self.tasks.spawn(async move {
+            let working = Arc::clone(&kit);
+            let answer = match spawn_blocking(move || checks::run_all(&working)).await {
+                Ok(results) => Answer::Told(Told::checked(results)),
+                Err(panic) => Answer::Panicked(format!("a check panicked: {}", panic_text(panic))),
+            };
+            let _ = answers.send(answer);
+        });
+    }
+
+    fn cancel_all(&mut self) {
+        self.outgoing = None;
+        self.kit.cancel.set();
+        self.kit.provider.cancel();
+    }
+
+    /// Waits for what was cancelled to end, and says what became of requests that were out.
+    pub(super) async fn wind_up(&mut self) -> Vec<EventBody> {
+        let all_ended = async { while self.tasks.join_next().await.is_some() {} };
+        // What has not ended by now ends with the process; its money stays reserved.
+        let _ = tokio::time::timeout(WIND_UP, all_ended).await;
+        let mut events = Vec::new();
+        while let Ok(answer) = self.inbox.try_recv() {
+            if let Answer::Replied(request, took, outcome) = answer {
+                let told = self.settle(request, took, outcome);
+                events.extend(told.late_event());
+            }
+        }
+        for (_, reservation) in self.reserved.drain() {
+            self.ledger.keep(reservation);
+        }
+        events
+    }
+
+    fn answer(&self, answer: Answer) {
+        // The receiver is a field of this very struct.
+        let _ = self.answers.send(answer);
+    }
+
+    fn fault(&self, message: String) {
+        self.answer(Answer::Panicked(message));
+    }
+}
+
+/// The most output tokens, up to `wished`, whose worst case fits `left`; `floor` at least, which may
+/// then not fit.
+fn fitting_max_tokens(worst: &dyn Fn(u64) -> Usd, left: Usd, wished: u64, floor: u64) -> u64 {
+    if worst(wished) <= left {
+        return wished;
+    }
+    let (mut fits, mut too_many) = (floor.min(wished), wished);
+    while too_many - fits > 1 {
+        let middle = fits + (too_many - fits) / 2;
+        if worst(middle) <= left { fits = middle } else { too_many = middle }
+    }
+    fits
+}
+
+/// What a panic said.
+pub(super) fn panic_text(error: tokio::task::JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "it was cancelled".to_owned() };
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_output_limit_is_lowered_to_what_fits_and_not_below_the_floor() {
+        let worst = |max_tokens: u64| Usd::from_picos(100 + max_tokens);
+        let fit = |left, wished, floor| fitting_max_tokens(&worst, Usd::from_picos(left), wished, floor);
+        assert_eq!(fit(1000, 500, 50), 500);
+        assert_eq!(fit(400, 500, 50), 300);
+        assert_eq!(fit(600, 500, 50), 500);
+        assert_eq!(fit(120, 500, 50), 50, "which the ledger then refuses");
+    }
+}

@@ -1,0 +1,47 @@
+//! The first signal ends the run in order, the second at once.
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// A signal that ends a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndingSignal {
+    /// Such as `SIGTERM`.
+    pub name: &'static str,
+    /// 128 and the signal's number.
+    pub exit_code: u8,
+}
+
+const SIGINT: EndingSignal = EndingSignal { name: "SIGINT", exit_code: 130 };
+const SIGTERM: EndingSignal = EndingSignal { name: "SIGTERM", exit_code: 143 };
+const SIGHUP: EndingSignal = EndingSignal { name: "SIGHUP", exit_code: 129 };
+
+/// Listens from now on. The receiver shows the first signal that came.
+pub fn listen() -> std::io::Result<watch::Receiver<Option<EndingSignal>>> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let (first, ended) = watch::channel(None);
+    tokio::spawn(async move {
+        loop {
+            let received = tokio::select! {
+                Some(()) = interrupt.recv() => SIGINT,
+                Some(()) = terminate.recv() => SIGTERM,
+                Some(()) = hangup.recv() => SIGHUP,
+                else => return,
+            };
+            if first.borrow().is_some() {
+                leave_at_once(received);
+            }
+            // Nobody listening means that the run is over, and so is this task soon.
+            let _ = first.send(Some(received));
+        }
+    });
+    Ok(ended)
+}
+
+/// What is on disk by now is all there will be: transcripts are written as things happen.
+#[expect(clippy::exit, reason = "a second signal asks not to wait for anything")]
+fn leave_at_once(signal: EndingSignal) -> ! {
+    std::process::exit(i32::from(signal.exit_code))
+}
