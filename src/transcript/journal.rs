@@ -1,5 +1,6 @@
 //! One prompt's transcript: an event is masked, written, and only then handed on.
 
+use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -201,7 +202,7 @@ pub fn path_name(name: &str) -> String {
         path.push('-');
     }
     for byte in &digest[..DIGEST_BYTES] {
-        path.push_str(&format!("{byte:02x}"));
+        write!(path, "{byte:02x}").expect("a string takes everything");
     }
     path
 }

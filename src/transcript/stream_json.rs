@@ -12,7 +12,8 @@ use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 use uuid::Uuid;
 
-use crate::message::{Block, BlockKind, Failure, FailureKind, Reply, ToolResult};
+use crate::message::{ApiStopReason, Block, BlockKind, Failure, FailureKind, Reply, ToolResult};
+use crate::models::Usd;
 use crate::query::{Denial, Notice, Purpose};
 use crate::stop::{Outcome, StopReason};
 
@@ -221,7 +222,7 @@ fn assistant_line(reply: &Reply) -> Line {
     );
     let close = format!(
         ",\"stop_reason\":{},\"stop_sequence\":null,\"usage\":{}",
-        json!(reply.stop_reason.as_ref().map(|reason| reason.name())),
+        json!(reply.stop_reason.as_ref().map(ApiStopReason::name)),
         json!(reply.usage)
     );
     let line = Line::new("assistant")
@@ -353,7 +354,7 @@ fn result_line(result: &PromptResult) -> Line {
         .field("requests", &result.requests)
         .field("duration_ms", &millis(result.duration))
         .field("duration_api_ms", &millis(result.duration_api))
-        .field("total_cost_usd", &result.cost.map(|cost| cost.as_f64()))
+        .field("total_cost_usd", &result.cost.map(Usd::as_f64))
         .field("cost_unsettled_usd", &result.unsettled.as_f64())
         .field("usage", &result.usage)
         .field("stop_reason", &result.api_stop_reason)
@@ -445,10 +446,7 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
-    use crate::message::{
-        ApiStopReason, Head, RequestNumber, ResultContent, ToolInput, ToolSpec, ToolUse, Usage,
-    };
-    use crate::models::Usd;
+    use crate::message::{Head, RequestNumber, ResultContent, ToolInput, ToolSpec, ToolUse, Usage};
     use crate::policy::Place;
     use crate::query::Transition;
     use crate::stop::{Finding, Stop};
@@ -485,7 +483,7 @@ mod tests {
             usage: Usage::default(),
             api_stop_reason: Some("tool_use".into()),
             duration: Duration::from_millis(1500),
-            duration_api: Duration::from_millis(1000),
+            duration_api: Duration::from_secs(1),
             denials: vec![],
         }
     }
