@@ -76,29 +76,20 @@ fn skip_terminal_string(chars: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// `text` on one line of at most `longest` characters; blanks of every kind become one blank each.
+/// `text` on one line of at most `longest` characters: every line break or tab, and the blanks around
+/// it, become one blank.
 pub(super) fn one_line(text: &str, longest: usize) -> String {
-    let mut line = String::new();
-    let mut chars = 0;
-    for word in text.split_whitespace() {
-        let blank = usize::from(chars > 0);
-        let word_chars = word.chars().count();
-        if chars + blank + word_chars > longest {
-            let room = longest.saturating_sub(chars + blank + 1);
-            if blank > 0 && room > 0 {
-                line.push(' ');
-            }
-            line.extend(word.chars().take(room));
-            line.push('…');
-            return line;
-        }
-        if blank > 0 {
-            line.push(' ');
-        }
-        line.push_str(word);
-        chars += blank + word_chars;
+    let is_break = |c: char| c.is_whitespace() && c != ' ';
+    let pieces: Vec<&str> = text
+        .split(is_break)
+        .map(str::trim)
+        .filter(|piece| !piece.is_empty())
+        .collect();
+    let line = pieces.join(" ");
+    match line.char_indices().nth(longest) {
+        None => line,
+        Some(_) => line.chars().take(longest - 1).chain(['…']).collect(),
     }
-    line
 }
 
 /// `text`, or its beginning and its end with a note between, at most about `most_bytes`.
@@ -152,7 +143,7 @@ mod tests {
     fn one_line_is_one_line_and_not_too_long() {
         assert_eq!(one_line(" a\n\tb\u{2028}c ", 10), "a b c");
         assert_eq!(one_line("abcdef", 6), "abcdef");
-        assert_eq!(one_line("abc defg", 6), "abc d…");
+        assert_eq!(one_line("a  b\n", 6), "a  b");
         assert_eq!(one_line("abcdefg", 6), "abcde…");
         assert_eq!(one_line("\n", 6), "");
     }

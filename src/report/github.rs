@@ -1,12 +1,15 @@
 //! GitHub Actions: commands of ours, and no commands of anybody else.
 //!
 //! A runner reads both output streams of a step: a line that begins with `::` is a command, and so is
-//! `##[` anywhere in a line. Azure Pipelines has `##vso[`, TeamCity `##teamcity[`. Source: the runners'
+//! `##[` anywhere in a line. Azure Pipelines has `##vso[`, `TeamCity` `##teamcity[`. Source: the runners'
 //! sources and documentation.
 
 use std::borrow::Cow;
 
+use crate::stop::Outcome;
+
 use super::foreign::plain;
+use super::record::RunRecord;
 
 /// Invisible, and no blank to any runner: what it stands in is no command any more.
 const BREAK: char = '\u{200b}';
@@ -73,6 +76,36 @@ pub fn annotation(level: Level, file: &str, line: u32, title: &str, message: &st
     )
 }
 
+/// A runner keeps ten annotations of a level and step, in the order printed, and drops the rest silently.
+const MOST_ANNOTATIONS: usize = 10;
+
+/// An error at its line for each prompt that did not pass; when there are more than GitHub shows, a
+/// notice says how many.
+pub fn annotations(record: &RunRecord) -> Vec<String> {
+    let troubled = record
+        .prompts()
+        .filter(|(_, prompt)| prompt.outcome != Outcome::Passed);
+    let mut lines: Vec<String> = troubled
+        .map(|(job, prompt)| {
+            let title = format!("{} / {}: {}", job.name, prompt.id, prompt.reason);
+            annotation(
+                Level::Error,
+                &job.file,
+                prompt.line,
+                &title,
+                &prompt.message,
+            )
+        })
+        .collect();
+    if lines.len() > MOST_ANNOTATIONS {
+        let more = lines.split_off(MOST_ANNOTATIONS).len();
+        lines.push(format!(
+            "::notice title=lightsout::{more} more prompts did not pass; see the summary"
+        ));
+    }
+    lines
+}
+
 /// What stands behind the last `::` of a command.
 fn escape_message(text: &str) -> String {
     text.replace('%', "%25")
@@ -88,6 +121,7 @@ fn escape_property(text: &str) -> String {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::sample::{Sample, mixed};
     use super::*;
 
     #[test]
@@ -117,6 +151,24 @@ mod tests {
         assert_eq!(
             annotation(Level::Error, "a,b:c.yaml", 3, "100%", "first\nsecond: 5%"),
             "::error file=a%2Cb%3Ac.yaml,line=3,title=100%25::first%0Asecond: 5%25"
+        );
+    }
+
+    #[test]
+    fn what_did_not_pass_is_annotated_at_its_line_as_far_as_github_shows_it() {
+        let lines = annotations(&mixed().record());
+        assert_eq!(lines.len(), 3);
+        assert_eq!(
+            lines[0],
+            "::error file=jobs/nightly.yaml,line=11,title=nightly / fix%3A checks_failed::\
+             check-2: exit status 101%0Asee its output"
+        );
+        let ids = ["a"; 12];
+        let lines = annotations(&Sample::of(&[("job", &ids)]).record());
+        assert_eq!(lines.len(), 11);
+        assert_eq!(
+            lines[10],
+            "::notice title=lightsout::2 more prompts did not pass; see the summary"
         );
     }
 

@@ -1,4 +1,8 @@
 //! `summary.md`: a table a person reads; also GitHub's step summary.
+#![expect(
+    clippy::format_push_string,
+    reason = "a few lines a prompt: what the text looks like matters more than one allocation"
+)]
 
 use std::time::Duration;
 
@@ -179,20 +183,26 @@ fn longest_run(text: &str, of: char) -> usize {
 fn cell(text: &str) -> String {
     let line = one_line(text, LONGEST_CELL);
     let mut cell = String::with_capacity(line.len());
-    for c in line.chars() {
+    let mut chars = line.chars().peekable();
+    let mut before = ' ';
+    while let Some(c) = chars.next() {
+        let is_in_word =
+            before.is_alphanumeric() && chars.peek().is_some_and(|c| c.is_alphanumeric());
         match c {
             '&' => cell.push_str("&amp;"),
             '<' => cell.push_str("&lt;"),
             '>' => cell.push_str("&gt;"),
-            // As numbers, for a backslash before `@` or in front of a bare address would not help.
+            // As a number, for a backslash before it would not help.
             '@' => cell.push_str("&#64;"),
-            ':' => cell.push_str("&#58;"),
+            // Inside a word it is no markup: `max_turns` stays readable in the source too.
+            '_' if is_in_word => cell.push(c),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '$' => {
                 cell.push('\\');
                 cell.push(c);
             }
             c => cell.push(c),
         }
+        before = c;
     }
     cell
 }
@@ -239,4 +249,155 @@ pub(super) fn duration_words(duration: Duration) -> String {
         return format!("{}m{:02}s", seconds / 60, seconds % 60);
     }
     format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{Sample, mixed};
+    use super::*;
+    use crate::stop::{Stop, StopReason};
+
+    #[test]
+    fn one_prompt_of_each_outcome() {
+        insta::assert_snapshot!(markdown(&mixed().record()), @r###"
+## lightsout: failed
+
+1 passed, 1 failed, 1 errored, 1 not run in 1.7s, $0.1680
+
+| | Job | Prompt | Reason | Turns | Cost | Time |
+|---|---|---|---|--:|--:|--:|
+| ✅ passed | nightly | summary | completed | 2 | $0.0420 | 4.2s |
+| ❌ failed | nightly | fix | checks_failed | 2 | $0.0420 | 4.2s |
+| ⏭️ skipped | nightly | rest | not_run | 2 | $0.0420 | 4.2s |
+| 💥 errored | gate | review | model_error | 2 | $0.0420 | 4.2s |
+
+### ❌ nightly / fix: checks_failed
+
+```text
+check-2: exit status 101
+see its output
+```
+
+Denied calls:
+
+* `Bash {"command":"rm -rf x"}`: no rule allows it; `Bash(rm -rf x)` would allow it
+
+check-2 failed: exit status 101
+
+```text
+$ cargo test
+running 1 test
+test a ... FAILED
+```
+
+Transcript: `nightly/fix/transcript.jsonl`
+
+### ⏭️ nightly / rest: not_run
+
+```text
+the provider refuses all requests
+```
+
+### 💥 gate / review: model_error
+
+```text
+asking the model: 500, server error
+```
+
+Transcript: `gate/review/transcript.jsonl`
+
+<details><summary>nightly / summary: final text</summary>
+
+```text
+Nothing broke.
+All is well.
+```
+
+</details>
+
+<details><summary>nightly / fix: final text</summary>
+
+```text
+I fixed it.
+```
+
+</details>
+"###);
+    }
+
+    #[test]
+    fn foreign_text_does_not_break_out() {
+        let mut sample = Sample::of(&[("a|b\n<img src=x> @octocat", &["x"])]);
+        sample.init((0, 0));
+        let stop = Stop::new(StopReason::Refusal, "```\n</details>\n````js\n# heading");
+        sample.result((0, 0), stop, "~~~\n`````\n<script>");
+        insta::assert_snapshot!(markdown(&sample.record()), @r###"
+## lightsout: failed
+
+1 failed in 0.2s, $0.0420
+
+| | Job | Prompt | Reason | Turns | Cost | Time |
+|---|---|---|---|--:|--:|--:|
+| ❌ failed | a\|b &lt;img src=x&gt; &#64;octocat | x | refusal | 2 | $0.0420 | 4.2s |
+
+### ❌ a\|b &lt;img src=x&gt; &#64;octocat / x: refusal
+
+`````text
+```
+</details>
+````js
+# heading
+`````
+
+Transcript: `a|b <img src=x> @octocat/x/transcript.jsonl`
+
+<details><summary>a\|b &lt;img src=x&gt; &#64;octocat / x: final text</summary>
+
+``````text
+~~~
+`````
+<script>
+``````
+
+</details>
+"###);
+    }
+
+    #[test]
+    fn a_huge_summary_is_cut_between_sections() {
+        let ids: Vec<String> = (0..40).map(|i| format!("p{i}")).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let mut sample = Sample::of(&[("job", &ids)]);
+        for index in 0..ids.len() {
+            sample.passed((0, index), &"ü".repeat(100_000));
+        }
+        let text = markdown(&sample.record());
+        assert!(text.len() <= MOST_BYTES);
+        assert!(text.ends_with(CUT_NOTE));
+        assert_eq!(
+            text.matches("<details>").count(),
+            text.matches("</details>").count()
+        );
+    }
+
+    #[test]
+    fn ten_thousand_prompts_still_fit() {
+        let ids: Vec<String> = (0..20_000).map(|i| format!("prompt-{i}")).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let text = markdown(&Sample::of(&[("job", &ids)]).record());
+        assert!(text.len() <= MOST_BYTES);
+        assert!(text.contains("more rows are in `run.json`"));
+    }
+
+    #[test]
+    fn durations_in_words() {
+        for (millis, words) in [
+            (0, "0.0s"),
+            (4_290, "4.2s"),
+            (65_000, "1m05s"),
+            (7_400_000, "2h03m"),
+        ] {
+            assert_eq!(duration_words(Duration::from_millis(millis)), words);
+        }
+    }
 }

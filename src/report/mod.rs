@@ -10,18 +10,24 @@ mod github;
 mod junit;
 mod lines;
 mod markdown;
+mod narrator;
 mod progress;
 mod record;
+mod recorder;
 mod run_json;
+#[cfg(test)]
+mod sample;
 mod text;
 mod write;
 
-pub use github::{Level, annotation, neutralise};
+pub use github::{Level, annotation, annotations, neutralise};
 pub use junit::junit;
-pub use lines::{Lines, Verbosity};
+pub use lines::Lines;
 pub use markdown::markdown;
+pub use narrator::Verbosity;
 pub use progress::Progress;
-pub use record::{CheckRecord, Counts, JobRecord, PromptRecord, Recorder, RunRecord};
+pub use record::{CheckRecord, Counts, JobRecord, PromptRecord, RunRecord};
+pub use recorder::Recorder;
 pub use run_json::{RunDocument, SCHEMA_VERSION, run_json};
 pub use text::text;
 pub use write::write_all;

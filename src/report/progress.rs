@@ -9,8 +9,8 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::transcript::{Redactor, ScopedEvent};
 
 use super::foreign::one_line;
-use super::lines::{Narrator, Verbosity};
 use super::markdown::{count_words, duration_words};
+use super::narrator::{Narrator, Verbosity};
 
 /// Rows that stay free: the bar of the run, the shell's next prompt, the last printed line.
 const RESERVED_ROWS: usize = 3;
@@ -131,4 +131,99 @@ impl<W: Write> Progress<W> {
 fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{msg}").expect("the template is well-formed");
     ProgressBar::new_spinner().with_style(style)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use indicatif::TermLike;
+
+    use super::super::sample::{Sample, redactor};
+    use super::*;
+
+    /// A terminal that keeps what is written.
+    #[derive(Clone, Debug, Default)]
+    struct Terminal(Arc<Mutex<String>>);
+
+    impl TermLike for Terminal {
+        fn width(&self) -> u16 {
+            60
+        }
+        fn height(&self) -> u16 {
+            5
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, line: &str) -> io::Result<()> {
+            self.write_str(&format!("{line}\n"))
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_hidden_target_still_prints_its_lines() {
+        let target = ProgressDrawTarget::hidden();
+        let mut progress =
+            Progress::new(Verbosity::Normal, redactor(), target, (24, 80), Vec::new());
+        let mut sample = Sample::of(&[("job", &["a"])]);
+        sample.passed((0, 0), "yes");
+        for event in &sample.events {
+            progress.on_event(event).unwrap();
+        }
+        progress.tick(Duration::from_secs(1));
+        progress.finish().unwrap();
+        assert_eq!(
+            String::from_utf8(progress.writer).unwrap(),
+            "PASS job/a  2 turns  $0.0420  4.2s\n"
+        );
+    }
+
+    #[test]
+    fn a_terminal_shows_what_fits_and_the_sum() {
+        let terminal = Terminal::default();
+        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        let mut progress =
+            Progress::new(Verbosity::Normal, redactor(), target, (5, 60), Vec::new());
+        let mut sample = Sample::of(&[("job", &["a", "b", "c", "d"])]);
+        sample.passed((0, 0), "yes");
+        for prompt in 1..4 {
+            sample.init((0, prompt));
+        }
+        for event in &sample.events {
+            progress.on_event(event).unwrap();
+        }
+        progress.tick(Duration::from_secs(61));
+        assert_eq!(progress.running.len(), 2);
+        assert_eq!(
+            progress.running[0].message(),
+            "  job/b  turn 0/5  $0.0000  starting"
+        );
+        assert_eq!(
+            progress.summary.message(),
+            "1/4 done (1 passed)  $0.0210  1m01s  1 more running"
+        );
+        progress.finish().unwrap();
+        assert!(terminal.0.lock().unwrap().contains("PASS job/a"));
+        assert_eq!(progress.writer, b"");
+    }
 }

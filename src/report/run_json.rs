@@ -2,13 +2,12 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use time::format_description::well_known::Rfc3339;
-use time::{Duration as Span, OffsetDateTime};
 
 use crate::message::Usage;
 use crate::models::Usd;
 use crate::query::Denial;
 use crate::stop::{Outcome, StopReason};
+use crate::transcript::timestamp;
 
 use super::record::{CheckRecord, JobRecord, PromptRecord, RunRecord};
 
@@ -201,6 +200,10 @@ pub struct ManifestPrompt<'a> {
 }
 
 /// `run.json` as text, indented, with a newline at the end.
+#[expect(
+    clippy::missing_panics_doc,
+    reason = "these structs hold nothing that JSON cannot"
+)]
 pub fn run_json(record: &RunRecord) -> String {
     let mut text = serde_json::to_string_pretty(&document(record))
         .expect("strings, numbers and JSON values serialise");
@@ -317,14 +320,140 @@ fn manifest(record: &RunRecord) -> Manifest<'_> {
     }
 }
 
-fn timestamp(at: OffsetDateTime) -> String {
-    let at = at.to_offset(time::UtcOffset::UTC);
-    let whole_millis = at - Span::nanoseconds(i64::from(at.nanosecond() % 1_000_000));
-    whole_millis
-        .format(&Rfc3339)
-        .expect("the clock stands between the years 0 and 9999")
-}
-
 fn millis(duration: std::time::Duration) -> u64 {
     duration.as_millis() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{Sample, mixed};
+    use super::*;
+
+    #[test]
+    #[expect(clippy::too_many_lines, reason = "a whole document")]
+    fn run_json_of_a_run_of_one_failed_prompt() {
+        let mut record = mixed().record();
+        record.jobs.truncate(1);
+        record.jobs[0].prompts.remove(2);
+        record.jobs[0].prompts.remove(0);
+        insta::assert_snapshot!(run_json(&record), @r###"
+{
+  "schema_version": 1,
+  "run_id": "00000000-0000-0000-0000-000000000001",
+  "outcome": "failed",
+  "exit_code": 1,
+  "signal": null,
+  "total_cost_usd": 0.042,
+  "cost_unsettled_usd": 0.0,
+  "started_at": "2026-11-30T03:00:00.000Z",
+  "duration_ms": 1700,
+  "counts": {
+    "passed": 0,
+    "failed": 1,
+    "errored": 0,
+    "skipped": 0
+  },
+  "warnings": [],
+  "jobs": [
+    {
+      "name": "nightly",
+      "file": "jobs/nightly.yaml",
+      "outcome": "failed",
+      "prompts": [
+        {
+          "id": "fix",
+          "line": 11,
+          "outcome": "failed",
+          "reason": "checks_failed",
+          "stop_reason": "completed",
+          "api_stop_reason": "end_turn",
+          "message": "check-2: exit status 101\nsee its output",
+          "result": "I fixed it.",
+          "model": "anthropic/claude-x",
+          "num_turns": 2,
+          "max_turns": 5,
+          "requests": 3,
+          "retries": 0,
+          "cost_usd": 0.042,
+          "cost_unsettled_usd": 0.0,
+          "max_budget_usd": 0.5,
+          "usage": {
+            "input_tokens": 1000,
+            "output_tokens": 200,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0
+          },
+          "started_at": "2026-11-30T03:00:00.500Z",
+          "duration_ms": 4200,
+          "duration_api_ms": 180,
+          "permission_denials": [
+            {
+              "tool_name": "Bash",
+              "tool_use_id": "t1",
+              "tool_input": {
+                "command": "rm -rf x"
+              },
+              "rule": null,
+              "reason": "no rule allows it",
+              "would_allow": "Bash(rm -rf x)"
+            }
+          ],
+          "checks": [
+            {
+              "id": "check-1",
+              "line": 21,
+              "command": "cargo test",
+              "passed": true,
+              "message": "",
+              "output": "ok\n",
+              "duration_ms": 250
+            },
+            {
+              "id": "check-2",
+              "line": 22,
+              "command": "cargo test",
+              "passed": false,
+              "message": "exit status 101",
+              "output": "running 1 test\ntest a ... FAILED\n",
+              "duration_ms": 250
+            }
+          ],
+          "warnings": [],
+          "sandbox": "none",
+          "session_id": "00000000-0000-0000-0000-000000000065",
+          "transcript": "nightly/fix/transcript.jsonl"
+        }
+      ]
+    }
+  ],
+  "manifest": {
+    "version": "0.1.0",
+    "hostname": "runner-7",
+    "concurrency": 4,
+    "jobs": [
+      {
+        "name": "nightly",
+        "digest": "sha256:1234",
+        "prompts": [
+          {
+            "id": "fix",
+            "model": "anthropic/claude-x",
+            "policy_digest": "sha256:abcd"
+          }
+        ]
+      }
+    ]
+  }
+}
+"###);
+    }
+
+    #[test]
+    fn money_has_no_float_noise_and_an_unknown_price_is_null() {
+        let mut record = Sample::of(&[("job", &["a"])]).record();
+        record.jobs[0].prompts[0].cost = Usd::from_decimal(0.021);
+        assert!(run_json(&record).contains("\"total_cost_usd\": 0.021,"));
+        record.jobs[0].prompts[0].cost = None;
+        assert!(run_json(&record).contains("\"total_cost_usd\": null,"));
+    }
 }

@@ -33,3 +33,37 @@ fn is_shown(prompt: &PromptRecord) -> bool {
         prompt.outcome == Outcome::Passed || prompt.stop_reason == StopReason::RecordFailed;
     is_kept && !prompt.result.trim().is_empty()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{Sample, mixed};
+    use super::*;
+    use crate::stop::Stop;
+
+    #[test]
+    fn a_single_answer_stands_alone() {
+        let mut sample = Sample::of(&[("job", &["a"])]);
+        sample.passed((0, 0), "4\n::error::x");
+        assert_eq!(text(&sample.record()), "4\n:\u{200b}:error::x\n");
+    }
+
+    #[test]
+    fn several_answers_are_named_and_failures_leave_none() {
+        assert_eq!(
+            text(&mixed().record()),
+            "== nightly / summary ==\nNothing broke.\nAll is well.\n"
+        );
+    }
+
+    #[test]
+    fn work_that_could_not_be_recorded_is_shown() {
+        let mut sample = Sample::of(&[("job", &["a"])]);
+        sample.init((0, 0));
+        let stop = Stop::new(
+            StopReason::RecordFailed,
+            "writing the transcript: disk full",
+        );
+        sample.result((0, 0), stop, "the answer");
+        assert_eq!(text(&sample.record()), "the answer\n");
+    }
+}

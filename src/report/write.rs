@@ -35,3 +35,31 @@ pub fn write_all(record: &RunRecord, directory: &Path) -> Result<(), Vec<anyhow:
         Err(errors)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::mixed;
+    use super::*;
+
+    #[test]
+    fn every_report_is_written_even_when_one_cannot_be() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("junit.xml")).unwrap();
+        let record = mixed().record();
+        let errors = write_all(&record, directory.path()).unwrap_err();
+        assert_eq!(errors.len(), 1);
+        assert!(errors[0].to_string().contains("junit.xml"));
+        for (name, text) in [
+            ("run.json", run_json(&record)),
+            ("summary.md", markdown(&record)),
+        ] {
+            assert_eq!(
+                std::fs::read_to_string(directory.path().join(name)).unwrap(),
+                text
+            );
+        }
+        std::fs::remove_dir(directory.path().join("junit.xml")).unwrap();
+        write_all(&record, directory.path()).unwrap();
+        assert!(directory.path().join("junit.xml").is_file());
+    }
+}

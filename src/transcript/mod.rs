@@ -17,4 +17,4 @@ pub use event::{
 };
 pub use journal::{Journal, path_name};
 pub use redact::Redactor;
-pub use stream_json::stream_json_line;
+pub use stream_json::{stream_json_line, timestamp};

@@ -88,8 +88,9 @@ pub fn stream_json_line(session_id: Uuid, event: &Event) -> Option<String> {
     )
 }
 
-/// RFC 3339 in UTC with milliseconds, such as `2026-11-30T03:00:00.125Z`.
-fn timestamp(at: OffsetDateTime) -> String {
+/// RFC 3339 in UTC with milliseconds, such as `2026-11-30T03:00:00.125Z`: how every record writes a time.
+#[expect(clippy::missing_panics_doc, reason = "every date has these parts")]
+pub fn timestamp(at: OffsetDateTime) -> String {
     const FORMAT: &[BorrowedFormatItem<'_>] =
         format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
     at.to_offset(time::UtcOffset::UTC)
