@@ -1,0 +1,181 @@
+//! Plain lines for CI logs: what happened, one line each, as it happens.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::transcript::{Redactor, ScopedEvent};
+
+use super::narrator::{Narrator, Verbosity};
+
+/// Plain lines on a writer, for logs and pipes.
+#[derive(Debug)]
+pub struct Lines<W> {
+    narrator: Narrator,
+    writer: W,
+}
+
+impl<W: Write> Lines<W> {
+    /// Lines on `writer`, usually standard error.
+    pub fn new(verbosity: Verbosity, redactor: Arc<Redactor>, writer: W) -> Self {
+        Self {
+            narrator: Narrator::new(verbosity, redactor),
+            writer,
+        }
+    }
+
+    /// Says what is to be said of an event. The error is the writer's.
+    pub fn on_event(&mut self, scoped: &ScopedEvent) -> io::Result<()> {
+        for line in self.narrator.on_event(scoped) {
+            self.emit(&line)?;
+        }
+        Ok(())
+    }
+
+    /// Says that the run is still alive; to be called each 30 s. `elapsed` is the run's age.
+    pub fn heartbeat(&mut self, elapsed: Duration) -> io::Result<()> {
+        match self.narrator.heartbeat(elapsed) {
+            Some(line) => self.emit(&line),
+            None => Ok(()),
+        }
+    }
+
+    /// In one write, so that lines of several writers do not mix.
+    fn emit(&mut self, line: &str) -> io::Result<()> {
+        self.writer.write_all(format!("{line}\n").as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{Sample, mixed, redactor};
+    use super::*;
+    use crate::message::{Failure, FailureKind};
+    use crate::query::Notice;
+    use crate::stop::{Stop, StopReason};
+    use crate::transcript::EventBody;
+
+    fn said(verbosity: Verbosity, sample: &Sample) -> String {
+        let mut lines = Lines::new(verbosity, redactor(), Vec::new());
+        for event in &sample.events {
+            lines.on_event(event).unwrap();
+        }
+        String::from_utf8(lines.writer).unwrap()
+    }
+
+    #[test]
+    fn a_line_a_finished_prompt() {
+        insta::assert_snapshot!(said(Verbosity::Normal, &mixed()), @r###"
+PASS nightly/summary  2 turns  $0.0420  4.2s
+denied: nightly/fix: Bash {"command":"rm -rf x"}: no rule allows it (would be allowed by Bash(rm -rf x))
+nightly/fix: check-2 failed: exit status 101: test a ... FAILED
+FAIL nightly/fix checks_failed  2 turns  $0.0420  4.2s: check-2: exit status 101 see its output
+SKIP nightly/rest not_run: the provider refuses all requests
+warning: gate/review: the reply named an unknown stop reason
+ERROR gate/review model_error  2 turns  $0.0420  4.2s: asking the model: 500, server error
+1 passed, 1 failed, 1 errored, 1 not run, $0.0420; reports in out
+"###);
+    }
+
+    #[test]
+    fn quiet_says_nothing_of_what_passed() {
+        insta::assert_snapshot!(said(Verbosity::Quiet, &mixed()), @r###"
+denied: nightly/fix: Bash {"command":"rm -rf x"}: no rule allows it (would be allowed by Bash(rm -rf x))
+nightly/fix: check-2 failed: exit status 101: test a ... FAILED
+FAIL nightly/fix checks_failed  2 turns  $0.0420  4.2s: check-2: exit status 101 see its output
+SKIP nightly/rest not_run: the provider refuses all requests
+warning: gate/review: the reply named an unknown stop reason
+ERROR gate/review model_error  2 turns  $0.0420  4.2s: asking the model: 500, server error
+1 passed, 1 failed, 1 errored, 1 not run, $0.0420; reports in out
+"###);
+        let mut sample = Sample::of(&[("job", &["a"])]);
+        sample.run(EventBody::Warning {
+            message: "old prices".into(),
+        });
+        sample.denied((0, 0)).passed((0, 0), "yes").ended(0, None);
+        assert_eq!(said(Verbosity::Quiet, &sample), "");
+    }
+
+    #[test]
+    fn verbose_logs_each_turn_and_each_result() {
+        let mut sample = Sample::of(&[("job", &["a"])]);
+        sample.init((0, 0)).turn((0, 0), 1, "step 1", true);
+        sample.passed((0, 0), "done").ended(0, None);
+        insta::assert_snapshot!(said(Verbosity::Verbose, &sample), @r###"
+job/a: turn 1: messages 1, tool_use 1, follow-up needed
+job/a: tool_result Read: ok, 7 characters
+job/a: turn 1: messages 1, tool_use 0, no follow-up
+PASS job/a  2 turns  $0.0420  4.2s
+1 passed, $0.0420; reports in out
+"###);
+    }
+
+    #[test]
+    fn a_retry_is_said_and_foreign_text_issues_no_command() {
+        let mut sample = Sample::of(&[("job", &["a"])]);
+        let failure = Failure::new(
+            FailureKind::Overloaded,
+            "asking: 529\n::error::x ##[add-mask]y hunter2-hunter2 \u{1b}[31m",
+        );
+        sample.notice(
+            (0, 0),
+            Notice::Retry {
+                attempt: 1,
+                max_retries: 3,
+                delay: Duration::from_millis(500),
+                failure,
+            },
+        );
+        assert_eq!(
+            said(Verbosity::Normal, &sample),
+            "retry: job/a: attempt 1 of 3 failed, again in 0.5s: asking: 529 \
+             :\u{200b}:error::x #\u{200b}#[add-mask]y ***\n"
+        );
+    }
+
+    #[test]
+    fn a_secret_is_masked_before_the_line_is_cut() {
+        let mut sample = Sample::of(&[("job", &["a"])]);
+        for padding in [480, 490, 495] {
+            let message = format!("{}hunter2-hunter2 tail", "x".repeat(padding));
+            sample.prompt((0, 0), EventBody::Warning { message });
+        }
+        assert!(!said(Verbosity::Normal, &sample).contains("hunt"));
+    }
+
+    #[test]
+    fn a_heartbeat_says_what_is_running() {
+        let mut sample = Sample::of(&[("job", &["a", "b", "c", "d", "e", "f"])]);
+        sample.passed((0, 0), "yes");
+        for prompt in 1..6 {
+            sample.init((0, prompt));
+        }
+        sample.turn((0, 1), 1, "", true);
+        let mut lines = Lines::new(Verbosity::Normal, redactor(), Vec::new());
+        lines.heartbeat(Duration::from_secs(30)).unwrap();
+        for event in &sample.events {
+            lines.on_event(event).unwrap();
+        }
+        lines.writer.clear();
+        lines.heartbeat(Duration::from_secs(90)).unwrap();
+        insta::assert_snapshot!(String::from_utf8(lines.writer).unwrap(), @r###"
+running for 1m30s: 1/6 done, $0.0420; job/b turn 1/5 running Read; job/c turn 0/5 starting; job/d turn 0/5 starting; 2 more
+"###);
+    }
+
+    #[test]
+    fn an_aborted_run_says_so() {
+        let mut sample = Sample::of(&[("job", &["a", "b"])]);
+        sample.init((0, 0));
+        sample.result(
+            (0, 0),
+            Stop::new(StopReason::Aborted, "ended by SIGTERM"),
+            "",
+        );
+        sample.ended(143, Some("SIGTERM"));
+        insta::assert_snapshot!(said(Verbosity::Quiet, &sample), @r###"
+ERROR job/a aborted  2 turns  $0.0420  4.2s: ended by SIGTERM
+1 errored, $0.0000, 1 without a result, ended by SIGTERM; reports in out
+"###);
+    }
+}

@@ -1,0 +1,424 @@
+//! Events -> lines for people: what is said of an event, wherever it is said.
+#![expect(
+    clippy::format_push_string,
+    reason = "a few lines a prompt: what the text looks like matters more than one allocation"
+)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::message::{Reply, ToolResult};
+use crate::models::Usd;
+use crate::query::{Denial, Notice};
+use crate::stop::Outcome;
+use crate::transcript::{
+    CheckResult, EventBody, PromptKey, PromptResult, Redactor, RunStarted, Scope, ScopedEvent,
+};
+
+use super::foreign::{one_line, plain};
+use super::github::neutralise;
+use super::markdown::{count_words, duration_words};
+use super::record::Counts;
+
+/// How much is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verbosity {
+    /// Nothing, unless something did not pass.
+    Quiet,
+    /// A line a finished prompt, a denial, a warning.
+    #[default]
+    Normal,
+    /// Also each turn and each tool result.
+    Verbose,
+}
+
+/// Longest message in a line; reports have it whole.
+const LONGEST_MESSAGE: usize = 500;
+/// The most prompts that a heartbeat names.
+const MOST_NAMED: usize = 3;
+
+/// Turns events into lines: foreign text neutralised, secrets masked, no newline inside.
+///
+/// What was said of a prompt under [`Verbosity::Quiet`] is held back until the prompt is known not to
+/// have passed.
+#[derive(Debug)]
+pub(super) struct Narrator {
+    verbosity: Verbosity,
+    redactor: Arc<Redactor>,
+    run: Option<RunStarted>,
+    held: Vec<String>,
+    running: BTreeMap<PromptKey, Running>,
+    outcomes: Vec<Outcome>,
+    spent: Usd,
+}
+
+/// A prompt that has begun and not ended.
+#[derive(Debug, Default)]
+pub(super) struct Running {
+    pub(super) turn: u32,
+    pub(super) max_turns: u32,
+    pub(super) spent: Usd,
+    /// What it is doing.
+    pub(super) doing: String,
+    messages: usize,
+    held: Vec<String>,
+}
+
+impl Narrator {
+    pub(super) fn new(verbosity: Verbosity, redactor: Arc<Redactor>) -> Self {
+        Self {
+            verbosity,
+            redactor,
+            run: None,
+            held: Vec::new(),
+            running: BTreeMap::new(),
+            outcomes: Vec::new(),
+            spent: Usd::ZERO,
+        }
+    }
+
+    /// The lines to print now.
+    pub(super) fn on_event(&mut self, scoped: &ScopedEvent) -> Vec<String> {
+        match scoped.scope {
+            Scope::Run => self.on_run_event(&scoped.event.body),
+            Scope::Prompt(key) => self.on_prompt_event(key, &scoped.event.body),
+        }
+    }
+
+    /// Prompts in flight, in the order of the job files.
+    pub(super) fn running(&self) -> impl Iterator<Item = (String, &Running)> {
+        let running = self.running.iter();
+        running.map(|(key, running)| (self.name(*key), running))
+    }
+
+    /// How many prompts have ended how.
+    pub(super) fn counts(&self) -> Counts {
+        Counts::of(self.outcomes.iter().copied())
+    }
+
+    /// How many prompts there are.
+    pub(super) fn planned(&self) -> usize {
+        let jobs = self.run.iter().flat_map(|run| &run.jobs);
+        jobs.map(|job| job.prompts.len()).sum()
+    }
+
+    /// What replies have cost so far.
+    pub(super) fn spent(&self) -> Usd {
+        self.spent
+    }
+
+    pub(super) fn heartbeat(&self, elapsed: Duration) -> Option<String> {
+        if self.verbosity == Verbosity::Quiet || self.running.is_empty() {
+            return None;
+        }
+        let mut names: Vec<String> = self
+            .running()
+            .take(MOST_NAMED)
+            .map(|(name, running)| {
+                let (turn, most, doing) = (running.turn, running.max_turns, &running.doing);
+                format!("{name} turn {turn}/{most} {doing}")
+            })
+            .collect();
+        if self.running.len() > MOST_NAMED {
+            names.push(format!("{} more", self.running.len() - MOST_NAMED));
+        }
+        Some(self.clean(&format!(
+            "running for {}: {}/{} done, {}; {}",
+            duration_words(elapsed),
+            self.outcomes.len(),
+            self.planned(),
+            self.spent,
+            names.join("; ")
+        )))
+    }
+
+    fn on_run_event(&mut self, body: &EventBody) -> Vec<String> {
+        match body {
+            EventBody::RunStarted(started) => {
+                self.run = Some(started.clone());
+                Vec::new()
+            }
+            EventBody::RunEnded { signal, .. } => self.on_run_ended(*signal),
+            EventBody::Warning { message } => {
+                let line = self.clean(&format!("warning: {message}"));
+                if self.verbosity == Verbosity::Quiet && self.counts().passed == self.outcomes.len()
+                {
+                    self.held.push(line);
+                    return Vec::new();
+                }
+                vec![line]
+            }
+            EventBody::Init(_)
+            | EventBody::User { .. }
+            | EventBody::RequestSent { .. }
+            | EventBody::Assistant { .. }
+            | EventBody::RequestFailed { .. }
+            | EventBody::Permission(_)
+            | EventBody::ToolResult { .. }
+            | EventBody::Check(_)
+            | EventBody::Notice(_)
+            | EventBody::Result(_)
+            | EventBody::TextDelta { .. } => Vec::new(),
+        }
+    }
+
+    fn on_run_ended(&self, signal: Option<&'static str>) -> Vec<String> {
+        let counts = self.counts();
+        let left = self.planned().saturating_sub(counts.all());
+        let all_passed = counts.outcome() == Outcome::Passed && left == 0 && signal.is_none();
+        if self.verbosity == Verbosity::Quiet && all_passed {
+            return Vec::new();
+        }
+        let mut line = format!("{}, {}", count_words(counts), self.spent);
+        if left > 0 {
+            line.push_str(&format!(", {left} without a result"));
+        }
+        if let Some(signal) = signal {
+            line.push_str(&format!(", ended by {signal}"));
+        }
+        if let Some(run) = &self.run {
+            line.push_str(&format!("; reports in {}", run.output.display()));
+        }
+        vec![self.clean(&line)]
+    }
+
+    fn on_prompt_event(&mut self, key: PromptKey, body: &EventBody) -> Vec<String> {
+        if let EventBody::Result(result) = body {
+            return self.on_result(key, result);
+        }
+        if let EventBody::TextDelta { .. } = body {
+            // There are very many of them.
+            if let Some(running) = self.running.get_mut(&key) {
+                running.on_event(body);
+            }
+            return Vec::new();
+        }
+        let max_turns = self.max_turns(key);
+        let running = self.running.entry(key).or_default();
+        running.max_turns = max_turns;
+        running.on_event(body);
+        if let EventBody::Assistant { cost, .. } = body {
+            running.spent += *cost;
+            self.spent += *cost;
+        }
+        let messages = running.messages;
+        let lines = self.lines(&self.name(key), body, messages);
+        if self.verbosity != Verbosity::Quiet {
+            return lines;
+        }
+        self.running.entry(key).or_default().held.extend(lines);
+        Vec::new()
+    }
+
+    fn on_result(&mut self, key: PromptKey, result: &PromptResult) -> Vec<String> {
+        let running = self.running.remove(&key).unwrap_or_default();
+        let passed = result.outcome() == Outcome::Passed;
+        self.outcomes.push(result.outcome());
+        let line = self.clean(&result_line(&self.name(key), result));
+        match (self.verbosity, passed) {
+            (Verbosity::Quiet, true) => Vec::new(),
+            (Verbosity::Quiet, false) => {
+                let mut lines = std::mem::take(&mut self.held);
+                lines.extend(running.held);
+                lines.push(line);
+                lines
+            }
+            (Verbosity::Normal | Verbosity::Verbose, _) => vec![line],
+        }
+    }
+
+    fn lines(&self, name: &str, body: &EventBody, messages: usize) -> Vec<String> {
+        let is_verbose = self.verbosity == Verbosity::Verbose;
+        let line = match body {
+            EventBody::Permission(permission) => permission
+                .denial
+                .as_ref()
+                .map(|denial| self.denial_line(name, denial)),
+            EventBody::Assistant { reply, turn, .. } => {
+                let mut lines: Vec<String> = reply
+                    .warnings
+                    .iter()
+                    .map(|warning| self.clean(&format!("warning: {name}: {warning}")))
+                    .collect();
+                if is_verbose {
+                    lines.push(self.clean(&turn_line(name, *turn, messages, reply)));
+                }
+                return lines;
+            }
+            EventBody::ToolResult {
+                result, tool_name, ..
+            } => is_verbose.then(|| tool_line(name, tool_name, result)),
+            EventBody::Check(check) if is_verbose || !check.passed => Some(check_line(name, check)),
+            EventBody::Notice(notice) => notice_line(name, notice, is_verbose),
+            EventBody::Warning { message } => Some(format!("warning: {name}: {message}")),
+            EventBody::RequestFailed { failure, .. } => {
+                is_verbose.then(|| format!("{name}: request failed: {failure}"))
+            }
+            EventBody::RunStarted(_)
+            | EventBody::RunEnded { .. }
+            | EventBody::Init(_)
+            | EventBody::User { .. }
+            | EventBody::RequestSent { .. }
+            | EventBody::Check(_)
+            | EventBody::Result(_)
+            | EventBody::TextDelta { .. } => None,
+        };
+        line.map(|line| self.clean(&line)).into_iter().collect()
+    }
+
+    fn denial_line(&self, name: &str, denial: &Denial) -> String {
+        let input = denial.tool_input.to_string();
+        let input = one_line(&self.redactor.redact(&input), LONGEST_MESSAGE / 3);
+        let hint = denial.would_allow.as_ref();
+        let hint = hint.map_or_else(String::new, |rule| format!(" (would be allowed by {rule})"));
+        format!(
+            "denied: {name}: {} {input}: {}{hint}",
+            denial.tool_name, denial.reason
+        )
+    }
+
+    /// Masked before it is cut, for a secret that is cut in two is not found any more.
+    fn clean(&self, line: &str) -> String {
+        let line = plain(line);
+        one_line(&neutralise(&self.redactor.redact(&line)), LONGEST_MESSAGE)
+    }
+
+    fn name(&self, key: PromptKey) -> String {
+        let job = self.run.as_ref().and_then(|run| run.jobs.get(key.job));
+        job.and_then(|job| Some(format!("{}/{}", job.name, job.prompts.get(key.prompt)?.id)))
+            .unwrap_or_else(|| format!("job {} prompt {}", key.job + 1, key.prompt + 1))
+    }
+
+    fn max_turns(&self, key: PromptKey) -> u32 {
+        let job = self.run.as_ref().and_then(|run| run.jobs.get(key.job));
+        job.and_then(|job| job.prompts.get(key.prompt))
+            .map_or(0, |prompt| prompt.max_turns)
+    }
+}
+
+impl Running {
+    fn on_event(&mut self, body: &EventBody) {
+        match body {
+            EventBody::Init(_) => "starting".clone_into(&mut self.doing),
+            EventBody::RequestSent { messages, .. } => {
+                self.messages = *messages;
+                "waiting for the model".clone_into(&mut self.doing);
+            }
+            EventBody::TextDelta { .. } => "receiving".clone_into(&mut self.doing),
+            EventBody::Assistant { turn, reply, .. } => {
+                self.turn = *turn;
+                self.doing = match reply.calls.last() {
+                    Some(call) => format!("running {}", call.name),
+                    None => "finishing".to_owned(),
+                };
+            }
+            EventBody::Check(check) => self.doing = format!("checked {}", check.id),
+            EventBody::Notice(Notice::Retry { delay, .. }) => {
+                self.doing = format!("waiting {} to try again", duration_words(*delay));
+            }
+            EventBody::RunStarted(_)
+            | EventBody::RunEnded { .. }
+            | EventBody::User { .. }
+            | EventBody::RequestFailed { .. }
+            | EventBody::Permission(_)
+            | EventBody::ToolResult { .. }
+            | EventBody::Notice(_)
+            | EventBody::Warning { .. }
+            | EventBody::Result(_) => {}
+        }
+    }
+}
+
+fn result_line(name: &str, result: &PromptResult) -> String {
+    let word = match result.outcome() {
+        Outcome::Passed => "PASS",
+        Outcome::Failed => "FAIL",
+        Outcome::Errored => "ERROR",
+        Outcome::Skipped => "SKIP",
+    };
+    let turns = if result.num_turns == 1 {
+        "turn"
+    } else {
+        "turns"
+    };
+    let cost = result
+        .cost
+        .map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string());
+    let figures = format!(
+        "{} {turns}  {cost}  {}",
+        result.num_turns,
+        duration_words(result.duration)
+    );
+    match result.outcome() {
+        Outcome::Passed => format!("{word} {name}  {figures}"),
+        Outcome::Skipped => format!(
+            "{word} {name} {}: {}",
+            result.stop.name(),
+            result.stop.message
+        ),
+        Outcome::Failed | Outcome::Errored => {
+            // Figures before the message, which may be long and is cut at its end.
+            let message = &result.stop.message;
+            format!("{word} {name} {}  {figures}: {message}", result.stop.name())
+        }
+    }
+}
+
+fn turn_line(name: &str, turn: u32, messages: usize, reply: &Reply) -> String {
+    let calls = reply.calls.len();
+    let follow_up = if calls > 0 {
+        "follow-up needed"
+    } else {
+        "no follow-up"
+    };
+    format!("{name}: turn {turn}: messages {messages}, tool_use {calls}, {follow_up}")
+}
+
+fn tool_line(name: &str, tool_name: &str, result: &ToolResult) -> String {
+    let flag = if result.is_error { "error" } else { "ok" };
+    format!(
+        "{name}: tool_result {tool_name}: {flag}, {} characters",
+        result.text_chars()
+    )
+}
+
+fn check_line(name: &str, check: &CheckResult) -> String {
+    if check.passed {
+        let duration = duration_words(check.duration);
+        return format!("{name}: {} passed in {duration}", check.id);
+    }
+    let output = check
+        .output
+        .trim_end()
+        .lines()
+        .next_back()
+        .unwrap_or_default();
+    format!("{name}: {} failed: {}: {output}", check.id, check.message)
+}
+
+fn notice_line(name: &str, notice: &Notice, is_verbose: bool) -> Option<String> {
+    match notice {
+        Notice::Retry {
+            attempt,
+            max_retries,
+            delay,
+            failure,
+        } => {
+            let delay = duration_words(*delay);
+            Some(format!(
+                "retry: {name}: attempt {attempt} of {max_retries} failed, again in {delay}: {failure}"
+            ))
+        }
+        Notice::Warning { message } => Some(format!("warning: {name}: {message}")),
+        Notice::Transition { why, turn } => {
+            is_verbose.then(|| format!("{name}: {why} to turn {turn}"))
+        }
+        Notice::Tombstone { .. }
+        | Notice::Dropped { .. }
+        | Notice::Filled { .. }
+        | Notice::MaxTurnsReached { .. }
+        | Notice::SyntheticError { .. }
+        | Notice::Stopped(_) => None,
+    }
+}
