@@ -114,9 +114,7 @@ impl<'a> Judge<'a> {
 
     fn part(&mut self, command: &SimpleCommand) -> Part<'a> {
         let words = &command.words;
-        let hit = self.objection(words);
-        let moved = self.operands.follow_cd(words);
-        if let Some(hit) = hit.or(moved) {
+        if let Some(hit) = self.objection(words) {
             return Part::Denied(hit);
         }
         match self.allowing(words) {
@@ -179,9 +177,13 @@ impl<'a> Judge<'a> {
             Lift::Spelled => !is_spelled,
             Lift::SpelledOrBare => !is_spelled && !is_bare,
         };
-        self.denying(words)
+        let hit = self
+            .denying(words)
             .or_else(|| self.operands.objection(words).filter(stands))
-            .or_else(|| self.inside(words, 0).filter(stands))
+            .or_else(|| self.inside(words, 0).filter(stands));
+        // Later parts are judged from where this one leads, whether it may go there or not.
+        let moved = self.operands.follow_cd(words).filter(stands);
+        hit.or(moved)
     }
 
     /// A deny rule that matches a command by its words.
@@ -218,25 +220,35 @@ impl<'a> Judge<'a> {
         match kind(&words[0]) {
             Kind::Plain | Kind::Interpreter => None,
             Kind::Shell | Kind::Evaluator => self.inside_text(words, depth),
-            Kind::Wrapper | Kind::Runner => (1..words.len()).find_map(|start| {
-                let inner = &words[start..];
-                if matches!(base_name(&words[0]), "command" | "builtin" | "exec" | "env")
-                    && inner[0] == "cd"
-                {
-                    return Some(opaque(words, "changes the directory unseen"));
-                }
-                if inner[0].is_empty() {
-                    return None;
-                }
-                self.denying(inner)
-                    .or_else(|| self.operands.objection(inner))
-                    .or_else(|| match kind(&inner[0]) {
-                        Kind::Shell | Kind::Evaluator => self.inside_text(inner, depth),
-                        // The words after it are already being looked at, one start after another.
-                        Kind::Wrapper | Kind::Runner | Kind::Plain | Kind::Interpreter => None,
-                    })
-            }),
+            Kind::Wrapper | Kind::Runner => {
+                let before = self.operands.go_into(words);
+                let hit = self.inside_words(words, depth);
+                self.operands.go_back(before);
+                hit
+            }
         }
+    }
+
+    /// The same for the words of a program that starts what some of them name: any may be the start.
+    fn inside_words(&mut self, words: &[String], depth: usize) -> Option<Hit<'a>> {
+        (1..words.len()).find_map(|start| {
+            let inner = &words[start..];
+            if matches!(base_name(&words[0]), "command" | "builtin" | "exec" | "env")
+                && inner[0] == "cd"
+            {
+                return Some(opaque(words, "changes the directory unseen"));
+            }
+            if inner[0].is_empty() {
+                return None;
+            }
+            self.denying(inner)
+                .or_else(|| self.operands.objection(inner))
+                .or_else(|| match kind(&inner[0]) {
+                    Kind::Shell | Kind::Evaluator => self.inside_text(inner, depth),
+                    // The words after it are already being looked at, one start after another.
+                    Kind::Wrapper | Kind::Runner | Kind::Plain | Kind::Interpreter => None,
+                })
+        })
     }
 
     /// The same for the text that a shell is given.

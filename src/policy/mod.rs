@@ -21,6 +21,8 @@ mod rule;
 mod scripts;
 mod shell;
 mod tool;
+#[cfg(test)]
+mod vectors;
 mod words;
 
 pub use decide::{

@@ -46,7 +46,16 @@ impl<'a> Operands<'a> {
     /// What speaks against the files that a command names.
     pub(super) fn objection(&self, words: &[String]) -> Option<Hit<'a>> {
         let manner = manner(words);
-        let directories = self.directories_of(words);
+        let Some(directories) = self.directories_of(words) else {
+            return Some(Hit {
+                rule: None,
+                reason: format!(
+                    "`{}` names more directories to work in than can be followed",
+                    shortened(&words.join(" "))
+                ),
+                lifted_by: Lift::Spelled,
+            });
+        };
         for (at, word) in words.iter().enumerate() {
             if at == 0 && !word.contains('/') {
                 continue;
@@ -64,61 +73,81 @@ impl<'a> Operands<'a> {
         self.recursion_objection(words, &directories, manner)
     }
 
-    /// Moves along when the command is `cd`, or says why that cannot be.
+    /// Adds the directories that a program's options name to those where the commands that it starts
+    /// may find themselves, and returns those that were known before, for [`Operands::go_back`].
+    ///
+    /// Too many directories add none: [`Operands::objection`] has then spoken against the command.
+    pub(super) fn go_into(&mut self, words: &[String]) -> Vec<PathBuf> {
+        let wider = self.directories_of(words);
+        let before = self.directories.clone();
+        self.directories = wider.unwrap_or_else(|| before.clone());
+        before
+    }
+
+    /// Takes back what [`Operands::go_into`] added.
+    pub(super) fn go_back(&mut self, before: Vec<PathBuf>) {
+        self.directories = before;
+    }
+
+    /// Moves along when the command is `cd`, and says what speaks against that.
     pub(super) fn follow_cd(&mut self, words: &[String]) -> Option<Hit<'a>> {
         if words[0] != "cd" {
             return None;
         }
-        let hit = |reason: String| {
+        let shown = shortened(&words.join(" "));
+        let hit = |lifted_by, why: String| {
             Some(Hit {
                 rule: None,
-                reason,
-                lifted_by: Lift::SpelledOrBare,
+                reason: format!("`{shown}` {why}"),
+                lifted_by,
             })
         };
-        let shown = shortened(&words.join(" "));
-        let operands: Vec<&String> = words[1..]
+        let operands: Vec<&str> = words[1..]
             .iter()
-            .filter(|word| !matches!(word.as_str(), "-P" | "-L" | "--"))
+            .map(String::as_str)
+            .filter(|word| !matches!(*word, "-P" | "-L" | "--"))
             .collect();
-        let [operand] = operands.as_slice() else {
-            return hit(format!("`{shown}` must name one directory"));
+        let target = match operands.as_slice() {
+            [] => self.policy.roots.home.clone(),
+            [operand] if !operand.is_empty() && !operand.starts_with(['-', '+']) => {
+                Some(PathBuf::from(operand))
+            }
+            _ => None,
         };
-        if operand.is_empty() || operand.starts_with(['-', '+']) {
-            return hit(format!("where `{shown}` leads is not known"));
-        }
-        let mut reached = self.directories.clone();
+        let Some(target) = target else {
+            return hit(
+                Lift::Spelled,
+                "leads to a place that is not known".to_owned(),
+            );
+        };
         let mut outside = None;
-        for directory in &self.directories {
-            let path = self.resolve.resolve(Path::new(operand), directory);
+        for directory in self.directories.clone() {
+            let path = self.resolve.resolve(&target, &directory);
             for path in path.both() {
                 if !path.starts_with(&self.policy.roots.workspace) {
                     outside = Some(path.to_path_buf());
                 }
-                if !reached.iter().any(|known| known == path) {
-                    reached.push(path.to_path_buf());
+                if !self.directories.iter().any(|known| known == path) {
+                    self.directories.push(path.to_path_buf());
                 }
             }
         }
-        if let Some(outside) = outside {
-            return hit(format!(
-                "`{shown}` leaves the workspace for `{}`",
-                outside.display()
-            ));
+        if self.directories.len() > MAX_DIRECTORIES {
+            return hit(
+                Lift::Nothing,
+                "changes the directory once too often".to_owned(),
+            );
         }
-        if reached.len() > MAX_DIRECTORIES {
-            return Some(Hit {
-                rule: None,
-                reason: "the command changes its directory too often to be followed".to_owned(),
-                lifted_by: Lift::Nothing,
-            });
-        }
-        self.directories = reached;
-        None
+        let outside = outside?;
+        hit(
+            Lift::SpelledOrBare,
+            format!("leaves the workspace for `{}`", outside.display()),
+        )
     }
 
     /// The directories in which the words of one command may be meant: `tar -C dir`, `env -C dir`.
-    fn directories_of(&self, words: &[String]) -> Vec<PathBuf> {
+    /// `None` when there are too many.
+    fn directories_of(&self, words: &[String]) -> Option<Vec<PathBuf>> {
         const OPTIONS: [&str; 8] = [
             "-C",
             "-D",
@@ -139,14 +168,21 @@ impl<'a> Operands<'a> {
                     None => (option.len() == 2).then_some(rest),
                 }
             });
-            let Some(named) = named.filter(|_| directories.len() < MAX_DIRECTORIES) else {
+            let Some(named) = named else {
                 continue;
             };
-            for directory in &self.directories {
-                directories.push(self.resolve.resolve(Path::new(named), directory).real);
+            // Each may be meant from the one before it.
+            for directory in directories.clone() {
+                let reached = self.resolve.resolve(Path::new(named), &directory).real;
+                if !directories.contains(&reached) {
+                    directories.push(reached);
+                }
+            }
+            if directories.len() > MAX_DIRECTORIES {
+                return None;
             }
         }
-        directories
+        Some(directories)
     }
 
     fn word_objection(
@@ -243,7 +279,7 @@ impl<'a> Operands<'a> {
         if searches_here(words) {
             searched.extend(directories.iter().cloned());
         }
-        for word in &words[1..] {
+        for word in searched_words(words) {
             for candidate in candidates(word, false) {
                 for directory in directories {
                     let path = self.resolve.resolve(Path::new(candidate), directory);
@@ -353,24 +389,46 @@ fn looks_like_a_path(word: &str) -> bool {
     word.contains(['/', '.'])
 }
 
-/// Whether a searching program is given no directory, so that it searches where it stands.
-fn searches_here(words: &[String]) -> bool {
-    let has_pattern_option = words[1..].iter().any(|word| {
-        word.starts_with("--regexp")
-            || word.starts_with("--file")
+/// Whether a program searches for its first operand in the others.
+fn is_searcher(words: &[String]) -> bool {
+    matches!(
+        base_name(&words[0]),
+        "grep" | "egrep" | "fgrep" | "zgrep" | "rg" | "ag" | "ack"
+    )
+}
+
+/// Whether a searching program has its pattern in an option, so that no operand is one.
+fn has_pattern_option(words: &[String]) -> bool {
+    words[1..].iter().any(|word| {
+        word.starts_with("--reg")
+            || word.starts_with("--fi")
             || (word.starts_with('-') && !word.starts_with("--") && word.contains(['e', 'f']))
-    });
+    })
+}
+
+/// The words of a recursive program that may be directories: all but its name and pattern.
+fn searched_words(words: &[String]) -> impl Iterator<Item = &String> {
+    let pattern = if is_searcher(words) && !has_pattern_option(words) {
+        (1..words.len()).find(|at| !words[*at].starts_with('-'))
+    } else {
+        None
+    };
+    words
+        .iter()
+        .enumerate()
+        .skip(1)
+        .filter(move |(at, _)| Some(*at) != pattern)
+        .map(|(_, word)| word)
+}
+
+/// Whether a searching program may have been given no directory, so that it searches where it stands.
+fn searches_here(words: &[String]) -> bool {
     let operands = words[1..]
         .iter()
         .filter(|word| !word.starts_with('-'))
         .count();
-    match base_name(&words[0]) {
-        "git" => true,
-        "grep" | "egrep" | "fgrep" | "zgrep" | "rg" | "ag" | "ack" => {
-            operands <= 1 || has_pattern_option
-        }
-        _ => false,
-    }
+    base_name(&words[0]) == "git"
+        || (is_searcher(words) && (operands <= 1 || has_pattern_option(words)))
 }
 
 fn is_harmless_device(path: &Path) -> bool {

@@ -399,9 +399,9 @@ pub(super) fn is_recursive(words: &[String]) -> bool {
                 || words.iter().any(|word| word.starts_with("--dir"))
         }
         "cp" => options(&['r', 'R', 'a'], &["--recursive", "--archive"]),
-        "diff" => true,
         "rm" | "chmod" | "chown" | "chgrp" => options(&['r', 'R'], &["--recursive"]),
-        "rg" | "ag" | "ack" | "mv" | "rsync" | "tar" | "bsdtar" | "zip" | "cpio" | "scp" => true,
+        "diff" | "rg" | "ag" | "ack" | "mv" | "rsync" | "tar" | "bsdtar" | "zip" | "cpio"
+        | "scp" => true,
         "git" => words.get(1).is_some_and(|word| word == "grep"),
         _ => false,
     }
