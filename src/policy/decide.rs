@@ -1,10 +1,16 @@
 //! Judging a call.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::message::ToolUse;
+
+use super::bash;
+use super::path::{is_plain, specifier_for};
+use super::protected::{forbidden, opens, protected};
+use super::rule::{Rule, Specifier};
+use super::tool::ToolName;
 
 /// Where a rule stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +47,27 @@ pub struct Resolved {
     pub written: PathBuf,
     /// Absolute, after links; for what does not exist yet, that of the nearest ancestor and the rest.
     pub real: PathBuf,
+}
+
+impl Resolved {
+    /// Both paths, for what must hold of each.
+    pub(super) fn both(&self) -> [&Path; 2] {
+        [&self.written, &self.real]
+    }
+}
+
+/// Finds out where the words of a command lead. Implemented above, where there is a disk.
+pub trait ResolvePath {
+    /// The place of a path that is absolute or relative to `cwd`, as the system would open it: of
+    /// `link/../x` the real path is found by following the link first.
+    fn resolve(&self, written: &Path, cwd: &Path) -> Resolved;
+
+    /// Whether a real path is a directory. Where it cannot be told, it is taken for one: programs that
+    /// work on whole directories are then held against every deny rule that could lie below.
+    fn is_directory(&self, real: &Path) -> bool {
+        let _ = real;
+        true
+    }
 }
 
 /// What a call would touch, resolved.
@@ -90,6 +117,12 @@ impl Permit {
     pub fn policy(&self) -> &Arc<Policy> {
         &self.policy
     }
+
+    /// Whether a file that Glob or Grep found may be shown: the tool's own rules cover it, and no rule
+    /// denies it to Read or to the tool, as it is written and as it is.
+    pub fn may_see(&self, path: &Resolved) -> bool {
+        ToolName::find(&self.call.tool_use.name).is_ok_and(|tool| self.policy.may_see(&tool, path))
+    }
 }
 
 /// The policy's answer.
@@ -99,7 +132,7 @@ pub enum Decision {
     Allowed {
         /// The proof.
         permit: Permit,
-        /// The rule that allows it, as written, with its place.
+        /// The rule that allows it, as written; of several (a command of several parts) the first.
         rule: String,
         /// Where that rule stands.
         place: Place,
@@ -114,11 +147,478 @@ pub enum Decision {
         rule: Option<(String, Place)>,
         /// Why, for a person and for the model.
         reason: String,
-        /// A rule that would allow it, where one can be named.
+        /// A rule that would allow it, where one can be named; several, separated by `, `, where
+        /// several parts of a command lack one.
         would_allow: Option<String>,
     },
 }
 
+/// How a call was judged, for `explain`.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The simple commands of a Bash call that could be parsed, in order; empty for other calls.
+    pub commands: Vec<ExplainedCommand>,
+    /// The decision on the call.
+    pub decision: Decision,
+}
+
+/// One simple command of a Bash call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainedCommand {
+    /// Its words, without quotes.
+    pub words: Vec<String>,
+    /// Whether it may run.
+    pub is_allowed: bool,
+    /// The rule that decided and its place, or what is missing.
+    pub reason: String,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, command) in self.commands.iter().enumerate() {
+            let verdict = if command.is_allowed {
+                "allowed"
+            } else {
+                "denied"
+            };
+            writeln!(f, "command {}: {:?}", index + 1, command.words)?;
+            writeln!(f, "  {verdict}: {}", command.reason)?;
+        }
+        match &self.decision {
+            Decision::Allowed { reason, .. } => write!(f, "allowed: {reason}"),
+            Decision::Denied {
+                reason,
+                would_allow,
+                ..
+            } => {
+                write!(f, "denied: {reason}")?;
+                match would_allow {
+                    Some(rule) => write!(f, "\nwould allow: {rule}"),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+/// Places that rules are relative to, and places with a meaning of their own.
+#[derive(Clone, Debug, Default)]
+pub struct Roots {
+    /// The workspace, absolute, links resolved.
+    pub workspace: PathBuf,
+    /// The home directory; without one, rules that begin with `~/` match nothing.
+    pub home: Option<PathBuf>,
+    /// Never written unless a rule's literal part names them: the job file and what belongs to it. Absolute.
+    pub protected_files: Vec<PathBuf>,
+    /// Directories below which Read may open files without a rule, such as saved tool results. Absolute.
+    pub readable: Vec<PathBuf>,
+}
+
 /// The rules that hold for a prompt.
-#[derive(Debug)]
-pub struct Policy {}
+///
+/// Deny rules first, then what no rule opens (system paths, key files, protected paths), then allow
+/// rules; what nothing allows is denied.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    pub(super) allow: Vec<Rule>,
+    pub(super) deny: Vec<Rule>,
+    pub(super) roots: Roots,
+}
+
+/// What was found, before it becomes a decision.
+pub(super) enum Verdict {
+    Allowed {
+        rule: String,
+        place: Place,
+        notes: Vec<String>,
+        reason: String,
+    },
+    Denied {
+        rule: Option<(String, Place)>,
+        reason: String,
+        would_allow: Option<String>,
+    },
+}
+
+impl Verdict {
+    pub(super) fn allowed_by(rule: &Rule) -> Self {
+        Self::Allowed {
+            rule: rule.text().to_owned(),
+            place: rule.place().clone(),
+            notes: rule.note().map(str::to_owned).into_iter().collect(),
+            reason: allowed_reason(rule),
+        }
+    }
+
+    pub(super) fn denied_by(rule: &Rule, what: impl fmt::Display) -> Self {
+        Self::Denied {
+            rule: Some((rule.text().to_owned(), rule.place().clone())),
+            reason: denied_reason(rule, what),
+            would_allow: None,
+        }
+    }
+
+    pub(super) fn denied(reason: impl Into<String>, would_allow: Option<String>) -> Self {
+        Self::Denied {
+            rule: None,
+            reason: reason.into(),
+            would_allow,
+        }
+    }
+}
+
+pub(super) fn allowed_reason(rule: &Rule) -> String {
+    format!("allowed by `{}` ({})", rule.text(), rule.place())
+}
+
+pub(super) fn denied_reason(rule: &Rule, what: impl fmt::Display) -> String {
+    format!("{what} is denied by `{}` ({})", rule.text(), rule.place())
+}
+
+impl Policy {
+    /// The rules of a prompt, and the places they speak of.
+    pub fn new(allow: Vec<Rule>, deny: Vec<Rule>, roots: Roots) -> Self {
+        Self { allow, deny, roots }
+    }
+
+    /// The same rules with more directories below which Read may open files without a rule.
+    #[must_use]
+    pub fn with_readable(&self, directories: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut policy = self.clone();
+        policy.roots.readable.extend(directories);
+        policy
+    }
+
+    /// Rules that allow, in the order of the job file.
+    pub fn allow_rules(&self) -> &[Rule] {
+        &self.allow
+    }
+
+    /// Rules that deny, in the order of the job file.
+    pub fn deny_rules(&self) -> &[Rule] {
+        &self.deny
+    }
+
+    /// Whether the model is told of a tool: some rule may allow it and none denies it altogether.
+    pub fn offers(&self, tool: &str) -> bool {
+        ToolName::find(tool).is_ok_and(|tool| {
+            tool.is_built()
+                && self.bare_deny(&tool).is_none()
+                && self.rules_allowing(&tool).next().is_some()
+        })
+    }
+
+    /// Whether anything could be changed: a rule may allow Write, Edit or any command.
+    pub fn may_write(&self) -> bool {
+        ["Write", "Edit", "Bash"]
+            .into_iter()
+            .any(|tool| self.offers(tool))
+    }
+
+    /// All rules as text, one a line, in order: equal for equal rules. For a digest.
+    pub fn digest_text(&self) -> String {
+        let mut text = String::new();
+        for (verb, rules) in [("allow", &self.allow), ("deny", &self.deny)] {
+            for rule in rules {
+                text.push_str(verb);
+                text.push(' ');
+                text.push_str(rule.text());
+                text.push('\n');
+            }
+        }
+        text
+    }
+
+    /// The one place where a call is judged.
+    pub fn decide(self: &Arc<Self>, call: Call, resolve: &dyn ResolvePath) -> Decision {
+        self.explain(call, resolve).decision
+    }
+
+    /// As [`Policy::decide`], with the parts of a command and what was found for each.
+    pub fn explain(self: &Arc<Self>, call: Call, resolve: &dyn ResolvePath) -> Explanation {
+        let (verdict, commands) = self.judge(&call, resolve);
+        let decision = match verdict {
+            Verdict::Allowed {
+                rule,
+                place,
+                notes,
+                reason,
+            } => Decision::Allowed {
+                permit: Permit {
+                    call,
+                    policy: Arc::clone(self),
+                },
+                rule,
+                place,
+                notes,
+                reason,
+            },
+            Verdict::Denied {
+                rule,
+                reason,
+                would_allow,
+            } => Decision::Denied {
+                rule,
+                reason,
+                would_allow,
+            },
+        };
+        Explanation { commands, decision }
+    }
+
+    fn judge(&self, call: &Call, resolve: &dyn ResolvePath) -> (Verdict, Vec<ExplainedCommand>) {
+        let name = call.tool_use.name.as_str();
+        let tool = match ToolName::find(name) {
+            Ok(tool) if tool.is_built() => tool,
+            Ok(_) | Err(_) => {
+                let reason = format!("no tool `{name}` can be used");
+                return (Verdict::denied(reason, None), Vec::new());
+            }
+        };
+        if let Some(rule) = self.bare_deny(&tool) {
+            return (Verdict::denied_by(rule, format!("`{tool}`")), Vec::new());
+        }
+        match (&tool, &call.target) {
+            (ToolName::Bash, Target::Command { command, cwd }) => {
+                bash::judge(self, command, cwd, resolve)
+            }
+            (
+                ToolName::Read,
+                Target::Path {
+                    access: access @ Access::Read,
+                    path,
+                },
+            )
+            | (
+                ToolName::Write | ToolName::Edit,
+                Target::Path {
+                    access: access @ Access::Write,
+                    path,
+                },
+            )
+            | (
+                ToolName::Glob,
+                Target::Path {
+                    access: access @ Access::Search,
+                    path,
+                },
+            )
+            | (
+                ToolName::Grep,
+                Target::Path {
+                    access: access @ (Access::Search | Access::Read),
+                    path,
+                },
+            ) => (self.judge_path(&tool, *access, path), Vec::new()),
+            // A tool that does not say what it touches is not trusted with anything.
+            _ => {
+                let reason = format!("`{tool}` does not tell what it would touch");
+                (Verdict::denied(reason, None), Vec::new())
+            }
+        }
+    }
+
+    /// A rule that denies every call of a tool.
+    ///
+    /// It speaks of the tool alone: `Read` in `denied_tools` takes Read away, and leaves Grep.
+    fn bare_deny(&self, tool: &ToolName) -> Option<&Rule> {
+        self.deny
+            .iter()
+            .find(|rule| rule.is_bare() && rule.tool().is_one_class_with(tool))
+    }
+
+    pub(super) fn rules_allowing<'a>(
+        &'a self,
+        tool: &'a ToolName,
+    ) -> impl Iterator<Item = &'a Rule> {
+        self.allow
+            .iter()
+            .filter(move |rule| rule.tool().is_one_class_with(tool))
+    }
+
+    fn judge_path(&self, tool: &ToolName, access: Access, path: &Resolved) -> Verdict {
+        let shown = self.shown(path);
+        if !path.both().into_iter().all(is_plain) {
+            return Verdict::denied(format!("{shown} is no resolved path"), None);
+        }
+        let is_search = access == Access::Search;
+        if let Some(rule) = self.path_denial(tool, path, is_search) {
+            return Verdict::denied_by(rule, shown);
+        }
+        if *tool == ToolName::Read
+            && let Some(verdict) = self.readable(path)
+        {
+            return verdict;
+        }
+        if let Some(why) = path
+            .both()
+            .into_iter()
+            .find_map(|path| forbidden(path, &self.roots))
+        {
+            return Verdict::denied(format!("{shown} cannot be opened: {why}"), None);
+        }
+        if access == Access::Write
+            && let Some(verdict) = self.protected_denial(tool, path, &shown)
+        {
+            return verdict;
+        }
+        let covering = |path: &Path| {
+            self.rules_allowing(tool).find(|rule| {
+                if is_search {
+                    self.covers_search(rule, path)
+                } else {
+                    self.covers(rule, path)
+                }
+            })
+        };
+        match path.both().map(covering) {
+            [Some(rule), Some(_)] => Verdict::allowed_by(rule),
+            [Some(rule), None] => Verdict::denied(
+                format!(
+                    "{shown} leads through a link to `{}`, which no rule allows (`{}` at {} allows \
+                     the link alone)",
+                    path.real.display(),
+                    rule.text(),
+                    rule.place()
+                ),
+                None,
+            ),
+            [None, _] => Verdict::denied(
+                format!("no rule allows {tool} on {shown}"),
+                self.would_allow(tool, access, path),
+            ),
+        }
+    }
+
+    /// The path as a person would name it.
+    fn shown(&self, path: &Resolved) -> String {
+        let shown = match path.written.strip_prefix(&self.roots.workspace) {
+            Ok(rest) if rest.as_os_str().is_empty() => Path::new("."),
+            Ok(rest) => rest,
+            Err(_) => &path.written,
+        };
+        format!("`{}`", shown.display())
+    }
+
+    /// A deny rule that holds for a path: one of the tool, or of Read, whose denials bind all tools.
+    fn path_denial(&self, tool: &ToolName, path: &Resolved, is_directory: bool) -> Option<&Rule> {
+        self.deny
+            .iter()
+            .filter(|rule| *rule.tool() == ToolName::Read || rule.tool().is_one_class_with(tool))
+            .find(|rule| self.rule_denies(rule, path, is_directory))
+    }
+
+    pub(super) fn rule_denies(&self, rule: &Rule, path: &Resolved, is_directory: bool) -> bool {
+        rule.path().is_some_and(|pattern| {
+            path.both().into_iter().any(|path| {
+                if is_directory {
+                    pattern.denies_directory(path, &self.roots)
+                } else {
+                    pattern.denies(path, &self.roots)
+                }
+            })
+        })
+    }
+
+    fn readable(&self, path: &Resolved) -> Option<Verdict> {
+        let directory = self.roots.readable.iter().find(|directory| {
+            path.both()
+                .into_iter()
+                .all(|path| path.starts_with(directory))
+        })?;
+        Some(Verdict::Allowed {
+            rule: "Read".to_owned(),
+            place: Place {
+                file: Arc::from("built in"),
+                line: 1,
+                column: 1,
+            },
+            notes: Vec::new(),
+            reason: format!(
+                "results of this run below `{}` may be read without a rule",
+                directory.display()
+            ),
+        })
+    }
+
+    fn protected_denial(&self, tool: &ToolName, path: &Resolved, shown: &str) -> Option<Verdict> {
+        let part = path
+            .both()
+            .into_iter()
+            .find_map(|path| self.closed_part(tool, path))?;
+        Some(Verdict::denied(
+            format!(
+                "{shown} is protected (`{}` decides what programs do later): only a rule that spells \
+                 the path up to there allows it",
+                part.display()
+            ),
+            self.would_allow(tool, Access::Write, path),
+        ))
+    }
+
+    /// The protected part of a path that no allow rule opens.
+    pub(super) fn closed_part(&self, tool: &ToolName, path: &Path) -> Option<PathBuf> {
+        let part = protected(path, &self.roots)?;
+        let is_open = self.rules_allowing(tool).any(|rule| {
+            rule.path().is_some_and(|pattern| {
+                pattern.allows(path, &self.roots)
+                    && pattern.literal_part(&self.roots).is_some_and(|literal| {
+                        opens(&literal, pattern.is_bare_name(), path, &self.roots)
+                    })
+            })
+        });
+        (!is_open).then_some(part)
+    }
+
+    /// Whether an allow rule covers a file.
+    fn covers(&self, rule: &Rule, path: &Path) -> bool {
+        match rule.specifier() {
+            Specifier::Any => path.starts_with(&self.roots.workspace),
+            Specifier::Path(pattern) => pattern.allows(path, &self.roots),
+            Specifier::Command(_) | Specifier::Unread => false,
+        }
+    }
+
+    /// Whether an allow rule lets a tool look around in a directory; each file is judged again.
+    fn covers_search(&self, rule: &Rule, directory: &Path) -> bool {
+        if directory.starts_with(&self.roots.workspace) {
+            return true;
+        }
+        match rule.specifier() {
+            Specifier::Path(pattern) if pattern.is_outside() => pattern
+                .literal_part(&self.roots)
+                .is_some_and(|literal| directory.starts_with(literal)),
+            Specifier::Path(_) | Specifier::Any | Specifier::Command(_) | Specifier::Unread => {
+                false
+            }
+        }
+    }
+
+    /// Whether Glob or Grep may show a file.
+    pub(super) fn may_see(&self, tool: &ToolName, path: &Resolved) -> bool {
+        path.both().into_iter().all(is_plain)
+            && self.path_denial(tool, path, false).is_none()
+            && path.both().into_iter().all(|path| {
+                forbidden(path, &self.roots).is_none()
+                    && self
+                        .rules_allowing(tool)
+                        .any(|rule| self.covers(rule, path))
+            })
+    }
+
+    /// The smallest rule for a path; none where a rule could not help.
+    fn would_allow(&self, tool: &ToolName, access: Access, path: &Resolved) -> Option<String> {
+        if path.written != path.real {
+            return None;
+        }
+        let is_inside = path.real.starts_with(&self.roots.workspace);
+        if access == Access::Search && is_inside {
+            return Some(tool.to_string());
+        }
+        let specifier = specifier_for(&path.written, &self.roots)?;
+        Some(match access {
+            Access::Search => format!("{tool}({specifier}/**)"),
+            Access::Read | Access::Write => format!("{tool}({specifier})"),
+        })
+    }
+}
