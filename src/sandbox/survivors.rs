@@ -12,6 +12,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_si
 /// The variable by which a process is recognised that has left the session.
 pub(super) const CALL_VARIABLE: &str = "LIGHTSOUT_CALL";
 
+/// What is told of a command line, in characters.
+const MAX_NAME_CHARS: usize = 200;
+
 /// A process that outlived the one that was asked for.
 #[derive(Debug)]
 pub(super) struct Survivor {
@@ -70,13 +73,22 @@ fn survivor(pid: i32, leader: i32, call: &str) -> Option<Survivor> {
         return None;
     }
     let command_line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let command_line = String::from_utf8_lossy(&command_line).replace('\0', " ");
-    let command_line: String = command_line.trim_end().chars().take(200).collect();
     Some(Survivor {
         pidfd,
         is_in_group: group == leader,
-        name: format!("{command_line} (process {pid})"),
+        name: format!("{} (process {pid})", name(&command_line, &stat)),
     })
+}
+
+/// The arguments, as a line; for what is just turning into another program and has none, the name.
+fn name(command_line: &[u8], stat: &str) -> String {
+    let arguments = String::from_utf8_lossy(command_line);
+    let line = arguments.replace(|c: char| c.is_control(), " ");
+    let program = || Some(stat.split_once('(')?.1.rsplit_once(')')?.0);
+    match line.trim() {
+        "" => program().unwrap_or_default().to_owned(),
+        line => line.chars().take(MAX_NAME_CHARS).collect(),
+    }
 }
 
 /// Whether it runs (is no zombie), its process group and its session. Source: proc(5), `/proc/pid/stat`;
@@ -111,6 +123,14 @@ mod tests {
         assert_eq!(parse_stat("7 (a) Z (b) S 1 20 30 0"), Some((true, 20, 30)));
         assert_eq!(parse_stat("7 (sh) Z 1 20 30 0"), Some((false, 20, 30)));
         assert_eq!(parse_stat("7 (sh"), None);
+    }
+
+    #[test]
+    fn a_process_is_named_by_its_arguments_or_else_its_program() {
+        let stat = "7 (my (prog)) S 1";
+        assert_eq!(name(b"sleep\x00300\0", stat), "sleep 300");
+        assert_eq!(name(b"bash\0-c\0a\nb\0", stat), "bash -c a b");
+        assert_eq!(name(b"", stat), "my (prog)");
     }
 
     #[test]

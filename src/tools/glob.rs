@@ -1,5 +1,6 @@
 //! The Glob tool.
 
+use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
 use serde_json::{Value, json};
@@ -79,7 +80,10 @@ impl Tool for Glob {
         if count == 0 {
             text = "No files found".into();
         } else if count > MAX_FILES {
-            text += &format!("\n\n({MAX_FILES} of {count} files; give a narrower pattern or path)");
+            let _ = write!(
+                text,
+                "\n\n({MAX_FILES} of {count} files; give a narrower pattern or path)"
+            );
         }
         Output::text(
             text,

@@ -1,6 +1,7 @@
 //! The Grep tool.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::ControlFlow;
@@ -437,12 +438,14 @@ impl Results {
         let mut text = self.lines.join("\n");
         if is_cut {
             let told = self.lines.len();
-            text += &format!(
+            let _ = write!(
+                text,
                 "\n\n(the first {told} lines; there are more: search more narrowly or set head_limit)"
             );
         }
         if !self.not_utf8.is_empty() && matches!(self.mode, Mode::Content { .. }) {
-            text += &format!(
+            let _ = write!(
+                text,
                 "\n\n(not UTF-8, bytes that are no text are shown as \u{FFFD}: {})",
                 self.not_utf8.join(", ")
             );

@@ -128,9 +128,8 @@ fn missing(shown: &str, path: &Resolved, permit: &Permit, session: &Session) -> 
         path.written.parent(),
         path.real.parent(),
     ) {
-        let names = match session.workspace().beneath(real).names() {
-            Ok(names) => names,
-            Err(_) => return Output::error(format!("{text}, nor does its directory")),
+        let Ok(names) = session.workspace().beneath(real).names() else {
+            return Output::error(format!("{text}, nor does its directory"));
         };
         let names: Vec<&str> = names.iter().filter_map(|name| name.to_str()).collect();
         let near = get_close_matches(name, &names, NEAR_NAMES, LIKENESS);
