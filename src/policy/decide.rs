@@ -123,6 +123,16 @@ impl Permit {
     pub fn may_see(&self, path: &Resolved) -> bool {
         ToolName::find(&self.call.tool_use.name).is_ok_and(|tool| self.policy.may_see(&tool, path))
     }
+
+    /// A permit for any call under rules that allow everything, for tests of what needs one.
+    #[cfg(test)]
+    pub(crate) fn for_tests(call: Call) -> Self {
+        let place = Place { file: "test".into(), line: 1, column: 1 };
+        let rule = |tool| Rule::parse(&format!("{tool}(//**)"), place.clone(), None);
+        let allow = ["Read", "Edit", "Glob", "Grep"].into_iter().map(|tool| rule(tool).unwrap());
+        let roots = Roots { workspace: "/".into(), ..Roots::default() };
+        Self { call, policy: Arc::new(Policy::new(allow.collect(), Vec::new(), roots)) }
+    }
 }
 
 /// The policy's answer.

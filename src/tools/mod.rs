@@ -2,12 +2,40 @@
 //!
 //! A tool is blocking code: `run` calls it on a blocking thread with a [`crate::policy::Permit`], the
 //! only proof that the policy allowed the call. A tool knows no conversation beyond its [`Session`].
+//!
+//! The way of a call: [`Registry::check`] finds the tool and fits the arguments; whoever calls resolves
+//! what [`Tool::touches`] names and has it judged; [`execute`] runs the permitted call and makes of its
+//! output what the model reads. A mistake of the model's is a result with `is_error`, never an `Err`; a
+//! panic is the caller's to catch.
 
 use serde_json::Value;
 
 use crate::message::{ResultContent, ToolSpec};
 use crate::policy::{Access, Permit};
 use crate::sandbox::Cancel;
+
+mod bash;
+mod edit;
+mod executor;
+mod glob;
+mod grep;
+mod image;
+mod read;
+mod registry;
+mod search;
+mod session;
+mod text_file;
+mod write;
+
+pub use bash::Bash;
+pub use edit::Edit;
+pub use executor::{execute, shorten};
+pub use glob::Glob;
+pub use grep::Grep;
+pub use read::Read;
+pub use registry::{Checked, Registry};
+pub use session::{Session, SessionSpec};
+pub use write::Write;
 
 /// What a call would touch, as far as the policy must know before it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +64,26 @@ pub struct Output {
     pub structured: Value,
 }
 
+impl Output {
+    /// A piece of text.
+    pub fn text(text: impl Into<String>, structured: Value) -> Self {
+        Self {
+            content: vec![ResultContent::Text(text.into())],
+            is_error: false,
+            structured,
+        }
+    }
+
+    /// What went wrong: what was tried on what, then the cause.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self {
+            content: vec![ResultContent::Text(text.into())],
+            is_error: true,
+            structured: Value::Null,
+        }
+    }
+}
+
 /// One tool.
 pub trait Tool: Send + Sync {
     /// How the model is told of it.
@@ -55,7 +103,3 @@ pub trait Tool: Send + Sync {
     /// Does it. Blocking; returns soon after `cancel` is set.
     fn run(&self, permit: &Permit, input: &Value, session: &Session, cancel: &Cancel) -> Output;
 }
-
-/// What the tools of one conversation share.
-#[derive(Debug)]
-pub struct Session {}
