@@ -451,7 +451,7 @@ mod tests {
             ),
             (
                 "prompts:\n  p:\n    - text: a\n    - {text: a, delay: 5}\n",
-                "prompts.p[1].delay: invalid type: integer `5`",
+                "reply 2 of `prompts.p`: `delay` must be such as `50ms` or `2s`, found \"5\"",
             ),
             (
                 "replies: [{text: a, delay: 5h}]",
