@@ -1,0 +1,338 @@
+//! Events of a stream into a reply.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::message::{ApiStopReason, Reply, RequestNumber, Usage};
+
+use super::StreamEvent;
+use super::anthropic::{Delta, Event, WireUsage};
+use super::block::{DoneBlock, OpenBlock};
+
+/// Why no reply will come of a stream.
+#[derive(Debug, PartialEq)]
+pub(super) enum StreamFault {
+    /// The server says so: the `error` member of its event.
+    Error {
+        error: Value,
+        request_id: Option<String>,
+    },
+    /// An event that makes no sense where it stands.
+    Protocol(String),
+}
+
+/// What of a stream has arrived.
+pub(super) struct Assembler<'a> {
+    number: RequestNumber,
+    /// Ids of calls that this conversation has used.
+    used_ids: &'a HashSet<String>,
+    id: Option<String>,
+    model: Option<String>,
+    usage: Usage,
+    stop_reason: Option<ApiStopReason>,
+    stop_details: Value,
+    blocks: Vec<Slot>,
+    warnings: Vec<String>,
+    has_begun: bool,
+    is_complete: bool,
+}
+
+/// A block in the order in which blocks began.
+struct Slot {
+    index: Option<usize>,
+    state: SlotState,
+}
+
+enum SlotState {
+    Open(Box<OpenBlock>),
+    Done(DoneBlock),
+}
+
+impl<'a> Assembler<'a> {
+    /// For the answer to request `number`. An id in `used_ids` is not used again.
+    pub(super) fn new(number: RequestNumber, used_ids: &'a HashSet<String>) -> Self {
+        Self {
+            number,
+            used_ids,
+            id: None,
+            model: None,
+            usage: Usage::default(),
+            stop_reason: None,
+            stop_details: Value::Null,
+            blocks: Vec::new(),
+            warnings: Vec::new(),
+            has_begun: false,
+            is_complete: false,
+        }
+    }
+
+    /// What has been reported of the reply's usage.
+    pub(super) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Whether the server has begun to answer.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Whether any content block has begun.
+    pub(super) fn has_output(&self) -> bool {
+        !self.blocks.is_empty()
+    }
+
+    /// Whether `message_stop` was seen; events after it do not count.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// Takes the next event.
+    pub(super) fn take(
+        &mut self,
+        event: Event<'_>,
+        on: &mut dyn FnMut(StreamEvent<'_>),
+    ) -> Result<(), StreamFault> {
+        if self.is_complete {
+            return Ok(());
+        }
+        match event {
+            Event::BlockDelta { index, delta } => self.grow(index, delta, on)?,
+            Event::BlockStart { index, fields } => self.begin_block(index, fields)?,
+            Event::BlockStop { index } => self.end_block(index, on)?,
+            Event::MessageStart {
+                id,
+                model,
+                usage,
+                input_transformations,
+            } => {
+                self.id = id;
+                self.model = model;
+                self.usage = Usage::default();
+                self.update_usage(usage);
+                self.note_transformations(input_transformations);
+                if !std::mem::replace(&mut self.has_begun, true) {
+                    on(StreamEvent::Began);
+                }
+            }
+            Event::MessageDelta {
+                stop_reason,
+                stop_details,
+                usage,
+                input_transformations,
+            } => {
+                if let Some(name) = stop_reason {
+                    self.stop_reason = Some(ApiStopReason::from_name(&name));
+                }
+                if let Some(details) = stop_details {
+                    self.stop_details = details;
+                }
+                self.update_usage(usage);
+                self.note_transformations(input_transformations);
+            }
+            Event::MessageStop => {
+                // A server that forgets to end its blocks has ended them all now.
+                for slot in 0..self.blocks.len() {
+                    self.end_slot(slot, on)?;
+                }
+                self.is_complete = true;
+            }
+            Event::Error { error, request_id } => {
+                return Err(StreamFault::Error { error, request_id });
+            }
+            Event::Ping => {}
+            Event::Unknown(kind) => self.warn(format!("the stream has an unknown event {kind:?}")),
+        }
+        Ok(())
+    }
+
+    /// The whole reply. `asked_model` stands in where the server names none.
+    pub(super) fn into_reply(
+        mut self,
+        asked_model: &str,
+        request_id: Option<String>,
+        duration: Duration,
+    ) -> Reply {
+        match &self.stop_reason {
+            None => self.warn("the reply has no stop reason".to_owned()),
+            Some(ApiStopReason::Other(name)) => {
+                self.warn(format!("the reply has an unknown stop reason {name:?}"));
+            }
+            Some(_) => {}
+        }
+        let mut reply = Reply {
+            id: self.id,
+            request_id,
+            model: self.model.unwrap_or_else(|| asked_model.to_owned()),
+            blocks: Vec::with_capacity(self.blocks.len()),
+            calls: Vec::new(),
+            text: String::new(),
+            stop_reason: self.stop_reason,
+            stop_details: self.stop_details,
+            usage: self.usage,
+            warnings: self.warnings,
+            duration,
+        };
+        for slot in self.blocks {
+            let SlotState::Done(done) = slot.state else {
+                continue;
+            };
+            reply.blocks.extend(done.block);
+            reply.calls.extend(done.call);
+            match done.text {
+                // Most replies have one text, which may be long.
+                Some(text) if reply.text.is_empty() => reply.text = text,
+                Some(text) => reply.text.push_str(&text),
+                None => {}
+            }
+        }
+        reply
+    }
+
+    fn begin_block(
+        &mut self,
+        index: Option<usize>,
+        fields: Vec<(String, String)>,
+    ) -> Result<(), StreamFault> {
+        let mut block = OpenBlock::new(fields).map_err(StreamFault::Protocol)?;
+        if let Some(id) = block.call_id()
+            && (id.is_empty() || self.is_used(&id))
+        {
+            let fresh = self.fresh_id();
+            self.warn(format!("the tool_use id {id:?} was replaced by {fresh:?}"));
+            block.set_call_id(&fresh);
+        }
+        let state = SlotState::Open(Box::new(block));
+        self.blocks.push(Slot { index, state });
+        Ok(())
+    }
+
+    fn grow(
+        &mut self,
+        index: Option<usize>,
+        delta: Delta<'_>,
+        on: &mut dyn FnMut(StreamEvent<'_>),
+    ) -> Result<(), StreamFault> {
+        let slot = self.find(index, "a delta")?;
+        let SlotState::Open(block) = &mut self.blocks[slot].state else {
+            let cause = "a delta for a block that has ended";
+            return Err(StreamFault::Protocol(cause.to_owned()));
+        };
+        match delta {
+            Delta::Unknown(kind) => self.warn(format!("the stream has an unknown delta {kind:?}")),
+            delta => {
+                block.grow(&delta);
+                if let Delta::Text(piece) = &delta
+                    && !piece.is_empty()
+                {
+                    on(StreamEvent::TextDelta(piece));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end_block(
+        &mut self,
+        index: Option<usize>,
+        on: &mut dyn FnMut(StreamEvent<'_>),
+    ) -> Result<(), StreamFault> {
+        let slot = self.find(index, "an end")?;
+        self.end_slot(slot, on)
+    }
+
+    /// Closes a block; some adapters do so twice.
+    fn end_slot(
+        &mut self,
+        slot: usize,
+        on: &mut dyn FnMut(StreamEvent<'_>),
+    ) -> Result<(), StreamFault> {
+        let SlotState::Open(block) = &mut self.blocks[slot].state else {
+            return Ok(());
+        };
+        let done = block.close();
+        if let Some(call) = &done.call {
+            on(StreamEvent::CallComplete(call));
+        }
+        self.blocks[slot].state = SlotState::Done(done);
+        Ok(())
+    }
+
+    /// The newest block with `index`; the newest of all where a server gives none.
+    fn find(&self, index: Option<usize>, what: &str) -> Result<usize, StreamFault> {
+        self.blocks
+            .iter()
+            .rposition(|slot| index.is_none() || slot.index == index)
+            .ok_or_else(|| StreamFault::Protocol(format!("{what} of a block that never began")))
+    }
+
+    fn update_usage(&mut self, given: WireUsage) {
+        let usage = &mut self.usage;
+        for (figure, given) in [
+            (&mut usage.input_tokens, given.input_tokens),
+            (&mut usage.output_tokens, given.output_tokens),
+            (
+                &mut usage.cache_creation_input_tokens,
+                given.cache_creation_input_tokens,
+            ),
+            (
+                &mut usage.cache_creation_1h_input_tokens,
+                given
+                    .cache_creation
+                    .and_then(|split| split.ephemeral_1h_input_tokens),
+            ),
+            (
+                &mut usage.cache_read_input_tokens,
+                given.cache_read_input_tokens,
+            ),
+        ] {
+            if let Some(given) = given {
+                *figure = given;
+            }
+        }
+        // A part is not more than the whole, whatever a server says.
+        usage.cache_creation_1h_input_tokens = usage
+            .cache_creation_1h_input_tokens
+            .min(usage.cache_creation_input_tokens);
+    }
+
+    fn note_transformations(&mut self, transformations: Option<Value>) {
+        if let Some(transformations) = transformations
+            && transformations
+                .as_array()
+                .is_none_or(|list| !list.is_empty())
+        {
+            self.warn(format!("the server changed the input: {transformations}"));
+        }
+    }
+
+    fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    fn is_used(&self, id: &str) -> bool {
+        self.used_ids.contains(id)
+            || self.blocks.iter().any(|slot| match &slot.state {
+                SlotState::Open(block) => block.call_id().as_deref() == Some(id),
+                SlotState::Done(done) => done.call.as_ref().is_some_and(|call| call.id == id),
+            })
+    }
+
+    /// Made from the request's number and the block's place, so that a replay makes the same.
+    fn fresh_id(&self) -> String {
+        let stem = format!("toolu_r{}_{}", self.number, self.blocks.len());
+        let mut id = stem.clone();
+        let mut suffix = 1;
+        while self.is_used(&id) {
+            suffix += 1;
+            id = format!("{stem}_{suffix}");
+        }
+        id
+    }
+}
+
+#[cfg(test)]
+mod tests;

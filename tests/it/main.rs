@@ -1,0 +1,4 @@
+//! Tests from outside: one binary, a file a subject.
+
+mod provider;
+mod server;
