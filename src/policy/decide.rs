@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use crate::message::ToolUse;
 
+use super::rule::Rule;
+
 /// Where a rule stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -121,4 +123,46 @@ pub enum Decision {
 
 /// The rules that hold for a prompt.
 #[derive(Debug)]
-pub struct Policy {}
+pub struct Policy {
+    allow: Vec<Rule>,
+    deny: Vec<Rule>,
+    roots: Roots,
+}
+
+/// The directories that rules are relative to, and the files no rule opens by accident.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roots {
+    /// The workspace, links resolved.
+    pub workspace: PathBuf,
+    /// For `~/`.
+    pub home: Option<PathBuf>,
+    /// Files that are never written: the job file.
+    pub protected_files: Vec<PathBuf>,
+    /// Directories that Read may open without a rule.
+    pub readable: Vec<PathBuf>,
+}
+
+impl Policy {
+    /// From rules and roots.
+    pub fn new(allow: Vec<Rule>, deny: Vec<Rule>, roots: Roots) -> Self {
+        Self { allow, deny, roots }
+    }
+
+    /// The roots.
+    pub fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
+    /// Whether some rule may allow a tool.
+    pub fn offers(&self, tool: &str) -> bool {
+        self.allow.iter().any(|rule| rule.tool() == tool)
+            && !self.deny.iter().any(|rule| rule.text() == tool)
+    }
+
+    /// Whether a rule may let something change.
+    pub fn may_write(&self) -> bool {
+        ["Write", "Edit", "Bash"]
+            .iter()
+            .any(|tool| self.offers(tool))
+    }
+}

@@ -4,5 +4,7 @@
 //! allows is denied.
 
 mod decide;
+mod rule;
 
-pub use decide::{Access, Call, Decision, Permit, Place, Policy, Resolved, Target};
+pub use decide::{Access, Call, Decision, Permit, Place, Policy, Resolved, Roots, Target};
+pub use rule::{Rule, RuleError};
