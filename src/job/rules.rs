@@ -1,0 +1,146 @@
+//! The rules of `allowed_tools` and `denied_tools`: the only file of the room that calls `policy`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::policy::{Place, Policy, Roots, Rule};
+
+use super::file::Reader;
+use super::keys;
+use super::locate::Span;
+use super::node::{Content, Node};
+use super::value::{self, At, unsupported};
+
+/// Tools of the specification that this version does not have. A deny rule may name them: there is
+/// nothing to deny. An allow rule that names one would promise what does not happen.
+const UNBUILT: &[&str] = &[
+    "WebFetch",
+    "Task",
+    "Agent",
+    "TodoWrite",
+    "Finish",
+    "StructuredOutput",
+];
+
+/// A rule and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct ListedRule {
+    pub(super) rule: Rule,
+    /// The rule names Bash.
+    pub(super) is_bash: bool,
+    pub(super) span: Span,
+}
+
+/// A list of rules, each a text or `{rule, note}`.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    key: &str,
+    node: &Node,
+    is_allow: bool,
+) -> Option<Vec<ListedRule>> {
+    let help = "a list of rules, such as [Read, \"Bash(git log *)\"]";
+    let nodes = value::list(&mut reader.faults, key, node, help)?;
+    Some(
+        nodes
+            .iter()
+            .filter_map(|node| read_one(reader, key, node, is_allow))
+            .collect(),
+    )
+}
+
+fn read_one(reader: &mut Reader<'_>, key: &str, node: &Node, is_allow: bool) -> Option<ListedRule> {
+    let Content::Map(entries) = &node.content else {
+        let text = value::text(&mut reader.faults, key, node)?;
+        return parse(reader, &text, None, is_allow);
+    };
+    let (mut rule, mut note) = (None, None);
+    for entry in entries {
+        let (key, node) = (entry.key.text.as_str(), &entry.value);
+        match key {
+            "rule" => rule = value::text(&mut reader.faults, key, node),
+            "note" => note = value::text(&mut reader.faults, key, node).map(|at| at.value),
+            "tests" if node.has_no_entries() => {}
+            "tests" => unsupported(
+                &mut reader.faults,
+                entry.key.span,
+                "tests",
+                "leave it out, and try the rule by `lightsout explain`",
+            ),
+            _ => {
+                let known = ["rule", "note", "tests"];
+                keys::unknown_key(&mut reader.faults, entry, "in a rule", &known);
+            }
+        }
+    }
+    if !entries.iter().any(|entry| entry.key.text == "rule") {
+        let help = "write `{rule: \"Bash(git log *)\", note: \"…\"}`";
+        reader
+            .faults
+            .error(node.span, "a rule without `rule`", help);
+    }
+    parse(reader, &rule?, note, is_allow)
+}
+
+fn parse(
+    reader: &mut Reader<'_>,
+    text: &At<String>,
+    note: Option<String>,
+    is_allow: bool,
+) -> Option<ListedRule> {
+    let tool = text.value.split('(').next().unwrap_or_default();
+    if is_allow && (UNBUILT.contains(&tool) || tool.starts_with("mcp__")) {
+        unsupported(
+            &mut reader.faults,
+            text.span,
+            tool,
+            "leave the rule out: this version has Read, Write, Edit, Glob, Grep and Bash",
+        );
+        return None;
+    }
+    let place = Place {
+        file: Arc::clone(&reader.name),
+        line: text.span.at.line,
+        column: text.span.at.column,
+    };
+    match Rule::parse(&text.value, place, note) {
+        Ok(rule) => Some(ListedRule {
+            rule,
+            is_bash: tool == "Bash",
+            span: text.span,
+        }),
+        Err(error) => {
+            let span = reader
+                .text
+                .within(text.span, &text.value, error.offset, error.width);
+            let fault = super::fault::Fault::error(span, error.message);
+            reader.faults.push(match error.help {
+                Some(help) => fault.help(help),
+                None => fault,
+            });
+            None
+        }
+    }
+}
+
+/// The policy of one prompt: its own allow list or else the job's, and the deny rules of both.
+pub(super) fn policy(
+    allow: &[ListedRule],
+    deny: &[&[ListedRule]],
+    workspace: PathBuf,
+    home: Option<PathBuf>,
+    protected_files: Vec<PathBuf>,
+) -> Policy {
+    let rules = |listed: &[ListedRule]| -> Vec<Rule> {
+        listed.iter().map(|listed| listed.rule.clone()).collect()
+    };
+    Policy::new(
+        rules(allow),
+        deny.iter().flat_map(|listed| rules(listed)).collect(),
+        Roots {
+            workspace,
+            home,
+            protected_files,
+            readable: Vec::new(),
+        },
+    )
+}
