@@ -127,11 +127,23 @@ impl Permit {
     /// A permit for any call under rules that allow everything, for tests of what needs one.
     #[cfg(test)]
     pub(crate) fn for_tests(call: Call) -> Self {
-        let place = Place { file: "test".into(), line: 1, column: 1 };
+        let place = Place {
+            file: "test".into(),
+            line: 1,
+            column: 1,
+        };
         let rule = |tool| Rule::parse(&format!("{tool}(//**)"), place.clone(), None);
-        let allow = ["Read", "Edit", "Glob", "Grep"].into_iter().map(|tool| rule(tool).unwrap());
-        let roots = Roots { workspace: "/".into(), ..Roots::default() };
-        Self { call, policy: Arc::new(Policy::new(allow.collect(), Vec::new(), roots)) }
+        let allow = ["Read", "Edit", "Glob", "Grep"]
+            .into_iter()
+            .map(|tool| rule(tool).unwrap());
+        let roots = Roots {
+            workspace: "/".into(),
+            ..Roots::default()
+        };
+        Self {
+            call,
+            policy: Arc::new(Policy::new(allow.collect(), Vec::new(), roots)),
+        }
     }
 }
 

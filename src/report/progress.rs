@@ -29,6 +29,19 @@ pub struct Progress<W> {
     writer: W,
 }
 
+impl Progress<io::Stderr> {
+    /// Bars on standard error, a terminal of this size (rows, columns).
+    pub fn on_stderr(verbosity: Verbosity, redactor: Arc<Redactor>, size: (u16, u16)) -> Self {
+        Self::new(
+            verbosity,
+            redactor,
+            ProgressDrawTarget::stderr(),
+            size,
+            io::stderr(),
+        )
+    }
+}
+
 impl<W: Write> Progress<W> {
     /// Bars on `target`; `writer` takes the lines when the target turns out not to be a terminal.
     ///

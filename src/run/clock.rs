@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::provider;
+
 /// Time since the run began, by a steady clock, and the wall clock beside it.
 #[derive(Clone, Debug)]
 pub struct Clock {
@@ -14,9 +16,14 @@ pub struct Clock {
 
 impl Clock {
     /// A clock that starts now.
-    #[expect(clippy::disallowed_methods, reason = "the one place where time comes from")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where time comes from"
+    )]
     pub fn start() -> Self {
-        Self { start: Instant::now() }
+        Self {
+            start: Instant::now(),
+        }
     }
 
     /// Since the run began.
@@ -32,14 +39,20 @@ impl Clock {
     /// The point of tokio's clock at which this clock shows `at`.
     pub fn instant(&self, at: Duration) -> tokio::time::Instant {
         // A point too far away to express is a day away: by then the question is moot.
-        let instant = self.start.checked_add(at).unwrap_or(self.start + Duration::from_hours(24));
+        let instant = self
+            .start
+            .checked_add(at)
+            .unwrap_or(self.start + Duration::from_hours(24));
         tokio::time::Instant::from_std(instant)
     }
 
-    /// This clock for code that must not know where time comes from.
-    pub fn shared(&self) -> Arc<dyn Fn() -> Duration + Send + Sync> {
+    /// This clock as `provider` takes it.
+    pub fn for_provider(&self) -> provider::Clock {
         let clock = self.clone();
-        Arc::new(move || clock.now())
+        provider::Clock {
+            steady: Arc::new(move || clock.now()),
+            wall: Arc::new(|| OffsetDateTime::now_utc().into()),
+        }
     }
 
     /// A new id for an event.

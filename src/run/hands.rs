@@ -11,9 +11,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::budget::{self, Ledger, Reservation};
-use crate::message::{
-    Billing, Failure, FailureKind, Reply, Request, RequestNumber, ToolResult, ToolUse, Usage,
-};
+use crate::message::{Billing, Failure, Reply, Request, RequestNumber, ToolResult, ToolUse, Usage};
 use crate::models::{Price, Usd};
 use crate::query::{Effect, End, Input, Purpose, Timer};
 use crate::transcript::EventBody;
@@ -23,7 +21,7 @@ use super::checks;
 use super::kit::Kit;
 use super::prefix::{Entry, wait};
 use super::record::{Detail, Told};
-use super::signal::EndingSignal;
+use super::signal::{EndingSignal, first};
 
 /// How long the tasks of a conversation that has ended may take to wind up.
 const WIND_UP: Duration = Duration::from_millis(3500);
@@ -32,8 +30,21 @@ const WIND_UP: Duration = Duration::from_millis(3500);
 enum Answer {
     Told(Told),
     Replied(RequestNumber, Duration, Result<Reply, Failure>),
-    Ran { request: RequestNumber, tool_name: String, result: ToolResult, notes: Vec<String>, duration: Duration },
+    Ran {
+        request: RequestNumber,
+        tool_name: String,
+        result: ToolResult,
+        notes: Vec<String>,
+        duration: Duration,
+    },
     Panicked(String),
+}
+
+/// What ended a wait.
+enum Happened {
+    Signal(EndingSignal),
+    Answer(Answer),
+    Timer,
 }
 
 /// A request whose money is reserved and that leaves once this is on disk.
@@ -98,14 +109,28 @@ impl Hands {
     /// Begins what an effect asks for; its answer comes from [`Self::next_input`].
     pub(super) fn begin(&mut self, effect: Effect) {
         match effect {
-            Effect::Send { purpose, request, input_bound, max_tokens_floor } => {
+            Effect::Send {
+                purpose,
+                request,
+                input_bound,
+                max_tokens_floor,
+            } => {
                 self.reserve(purpose, request, input_bound, max_tokens_floor);
             }
             Effect::Authorize { request, call } => self.authorize(request, &call),
-            Effect::Run { request, tool_use_id } => self.run_tool(request, &tool_use_id),
+            Effect::Run {
+                request,
+                tool_use_id,
+            } => self.run_tool(request, &tool_use_id),
             Effect::RunChecks => self.run_checks(),
-            Effect::SetTimer { timer: Timer::Retry, at } => self.retry_at = Some(at),
-            Effect::SetTimer { timer: Timer::Deadline, at } => self.deadline = Some(at),
+            Effect::SetTimer {
+                timer: Timer::Retry,
+                at,
+            } => self.retry_at = Some(at),
+            Effect::SetTimer {
+                timer: Timer::Deadline,
+                at,
+            } => self.deadline = Some(at),
             Effect::CancelAll => self.cancel_all(),
             Effect::Discard { .. } | Effect::RunHooks(_) => {
                 self.fault("the loop asked for something that this version cannot do".to_owned());
@@ -123,20 +148,24 @@ impl Hands {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
+        let happened = tokio::select! {
             biased;
-            Ok(signal) = self.signal.wait_for(Option::is_some) => {
-                let name = signal.map_or("a signal", |signal| signal.name);
-                Told::plain(Input::Ended(End::Signal(name)))
-            }
-            Some(answer) = self.inbox.recv() => self.take(answer),
-            () = timer => self.timer_fired(),
+            signal = first(&mut self.signal) => Happened::Signal(signal),
+            Some(answer) = self.inbox.recv() => Happened::Answer(answer),
+            () = timer => Happened::Timer,
+        };
+        match happened {
+            Happened::Signal(signal) => Told::plain(Input::Ended(End::Signal(signal.name))),
+            Happened::Answer(answer) => self.take(answer),
+            Happened::Timer => self.timer_fired(),
         }
     }
 
     fn timer_fired(&mut self) -> Told {
         let timer = match (self.retry_at, self.deadline) {
-            (Some(retry), deadline) if deadline.is_none_or(|deadline| retry < deadline) => Timer::Retry,
+            (Some(retry), deadline) if deadline.is_none_or(|deadline| retry < deadline) => {
+                Timer::Retry
+            }
             _ => Timer::Deadline,
         };
         match timer {
@@ -157,15 +186,33 @@ impl Hands {
                 told
             }
             Answer::Replied(request, took, outcome) => self.settle(request, took, outcome),
-            Answer::Ran { request, tool_name, result, notes, duration } => Told {
-                input: Input::CallDone { request, result, notes },
-                detail: Detail::Ran { tool_name, duration },
+            Answer::Ran {
+                request,
+                tool_name,
+                result,
+                notes,
+                duration,
+            } => Told {
+                input: Input::CallDone {
+                    request,
+                    result,
+                    notes,
+                },
+                detail: Detail::Ran {
+                    tool_name,
+                    duration,
+                },
             },
             Answer::Panicked(message) => Told::plain(Input::Ended(End::Fault(message))),
         }
     }
 
-    fn settle(&mut self, request: RequestNumber, took: Duration, outcome: Result<Reply, Failure>) -> Told {
+    fn settle(
+        &mut self,
+        request: RequestNumber,
+        took: Duration,
+        outcome: Result<Reply, Failure>,
+    ) -> Told {
         self.tally.duration_api += took;
         let reservation = self.reserved.remove(&request);
         match outcome {
@@ -175,8 +222,14 @@ impl Hands {
                 if let Some(reservation) = reservation {
                     self.ledger.settle(reservation, cost);
                 }
-                let input = Input::ReplyComplete { request, reply: Arc::new(reply) };
-                Told { input, detail: Detail::Replied { cost } }
+                let input = Input::ReplyComplete {
+                    request,
+                    reply: Arc::new(reply),
+                };
+                Told {
+                    input,
+                    detail: Detail::Replied { cost },
+                }
             }
             Err(failure) => {
                 let unsettled = match (reservation, failure.billing) {
@@ -191,7 +244,10 @@ impl Hands {
                         amount
                     }
                 };
-                Told { input: Input::RequestFailed { request, failure }, detail: Detail::Failed { unsettled } }
+                Told {
+                    input: Input::RequestFailed { request, failure },
+                    detail: Detail::Failed { unsettled },
+                }
             }
         }
     }
@@ -201,9 +257,9 @@ impl Hands {
         match self.kit.price {
             Price::Free => Price::Free,
             asked @ Price::PerToken { .. } if self.kit.price_is_given => asked,
-            asked @ Price::PerToken { .. } => {
-                crate::models::nearest(&reply.model).and_then(|model| model.price).unwrap_or(asked)
-            }
+            asked @ Price::PerToken { .. } => crate::models::nearest(&reply.model)
+                .and_then(|model| model.price)
+                .unwrap_or(asked),
         }
     }
 
@@ -225,8 +281,17 @@ impl Hands {
                 };
                 self.reserved.insert(number, reservation);
                 self.tally.requests += 1;
-                self.outgoing = Some(Outgoing { request, is_recorded: false });
-                Told { input: Input::Sent { request: number, max_tokens: fitting }, detail }
+                self.outgoing = Some(Outgoing {
+                    request,
+                    is_recorded: false,
+                });
+                Told {
+                    input: Input::Sent {
+                        request: number,
+                        max_tokens: fitting,
+                    },
+                    detail,
+                }
             }
             Err(refused) => {
                 let (spent, unsettled) = self.money();
@@ -250,7 +315,8 @@ impl Hands {
 
     /// Sends the request whose reservation has been journaled by now.
     fn launch_outgoing(&mut self) {
-        let Some(Outgoing { request, .. }) = self.outgoing.take_if(|outgoing| outgoing.is_recorded) else {
+        let Some(Outgoing { request, .. }) = self.outgoing.take_if(|outgoing| outgoing.is_recorded)
+        else {
             return;
         };
         let (kit, answers) = (Arc::clone(&self.kit), self.answers.clone());
@@ -273,8 +339,12 @@ impl Hands {
                 })
             });
             let answer = match sent.await {
-                Ok(outcome) => Answer::Replied(number, kit.clock.now().saturating_sub(started), outcome),
-                Err(panic) => Answer::Panicked(format!("the provider panicked: {}", panic_text(panic))),
+                Ok(outcome) => {
+                    Answer::Replied(number, kit.clock.now().saturating_sub(started), outcome)
+                }
+                Err(panic) => {
+                    Answer::Panicked(format!("the provider panicked: {}", panic_text(panic)))
+                }
             };
             // Nobody listening means that the conversation has ended.
             let _ = answers.send(answer);
@@ -291,7 +361,9 @@ impl Hands {
 
     fn run_tool(&mut self, request: RequestNumber, tool_use_id: &str) {
         let Some(permitted) = self.permits.remove(tool_use_id) else {
-            self.fault(format!("the loop asked to run {tool_use_id}, for which there is no permit"));
+            self.fault(format!(
+                "the loop asked to run {tool_use_id}, for which there is no permit"
+            ));
             return;
         };
         let (kit, answers) = (Arc::clone(&self.kit), self.answers.clone());
@@ -309,7 +381,10 @@ impl Hands {
                     notes,
                     duration: kit.clock.now().saturating_sub(started),
                 },
-                Err(panic) => Answer::Panicked(format!("the tool {tool_name} panicked: {}", panic_text(panic))),
+                Err(panic) => Answer::Panicked(format!(
+                    "the tool {tool_name} panicked: {}",
+                    panic_text(panic)
+                )),
             };
             let _ = answers.send(answer);
         });
@@ -333,8 +408,9 @@ impl Hands {
         self.kit.provider.cancel();
     }
 
-    /// Waits for what was cancelled to end, and says what became of requests that were out.
+    /// Cancels what still runs, waits for it to end, and says what became of requests that were out.
     pub(super) async fn wind_up(&mut self) -> Vec<EventBody> {
+        self.cancel_all();
         let all_ended = async { while self.tasks.join_next().await.is_some() {} };
         // What has not ended by now ends with the process; its money stays reserved.
         let _ = tokio::time::timeout(WIND_UP, all_ended).await;
@@ -370,16 +446,23 @@ fn fitting_max_tokens(worst: &dyn Fn(u64) -> Usd, left: Usd, wished: u64, floor:
     let (mut fits, mut too_many) = (floor.min(wished), wished);
     while too_many - fits > 1 {
         let middle = fits + (too_many - fits) / 2;
-        if worst(middle) <= left { fits = middle } else { too_many = middle }
+        if worst(middle) <= left {
+            fits = middle
+        } else {
+            too_many = middle
+        }
     }
     fits
 }
 
 /// What a panic said.
 pub(super) fn panic_text(error: tokio::task::JoinError) -> String {
-    let Ok(panic) = error.try_into_panic() else { return "it was cancelled".to_owned() };
+    let Ok(panic) = error.try_into_panic() else {
+        return "it was cancelled".to_owned();
+    };
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
 }
 
 #[cfg(test)]
@@ -389,7 +472,8 @@ mod tests {
     #[test]
     fn the_output_limit_is_lowered_to_what_fits_and_not_below_the_floor() {
         let worst = |max_tokens: u64| Usd::from_picos(100 + max_tokens);
-        let fit = |left, wished, floor| fitting_max_tokens(&worst, Usd::from_picos(left), wished, floor);
+        let fit =
+            |left, wished, floor| fitting_max_tokens(&worst, Usd::from_picos(left), wished, floor);
         assert_eq!(fit(1000, 500, 50), 500);
         assert_eq!(fit(400, 500, 50), 300);
         assert_eq!(fit(600, 500, 50), 500);

@@ -52,7 +52,7 @@ impl PrefixGate {
 }
 
 /// Waits until the prompt that went first has begun its reply or given up.
-pub async fn wait(mut gate: watch::Receiver<bool>) {
+pub(super) async fn wait(mut gate: watch::Receiver<bool>) {
     // An error means that the leader is gone, which opens the gate as well.
     let _ = gate.wait_for(|open| *open).await;
 }
@@ -75,20 +75,33 @@ mod tests {
     use super::*;
 
     fn head(system: &str) -> Head {
-        Head { model: "m".into(), system: system.into(), tools: vec![] }
+        Head {
+            model: "m".into(),
+            system: system.into(),
+            tools: vec![],
+        }
     }
 
     #[tokio::test]
     async fn the_first_leads_and_the_others_wait_until_it_opens_or_is_gone() {
         let gate = PrefixGate::default();
-        let Entry::Lead(lead) = gate.enter(&head("a")) else { panic!("the first leads") };
-        let Entry::Follow(follow) = gate.enter(&head("a")) else { panic!("the second follows") };
-        assert!(matches!(gate.enter(&head("b")), Entry::Lead(_)), "another prefix has its own leader");
+        let Entry::Lead(lead) = gate.enter(&head("a")) else {
+            panic!("the first leads")
+        };
+        let Entry::Follow(follow) = gate.enter(&head("a")) else {
+            panic!("the second follows")
+        };
+        assert!(
+            matches!(gate.enter(&head("b")), Entry::Lead(_)),
+            "another prefix has its own leader"
+        );
         assert!(!*follow.borrow());
         lead.open();
         wait(follow).await;
         drop(lead);
-        let Entry::Follow(late) = gate.enter(&head("a")) else { panic!("the prefix stays warm") };
+        let Entry::Follow(late) = gate.enter(&head("a")) else {
+            panic!("the prefix stays warm")
+        };
         wait(late).await;
     }
 }

@@ -22,7 +22,12 @@ pub(super) enum Detail {
     /// Nothing more.
     Nothing,
     /// About `Sent`.
-    Sent { purpose: Purpose, input_bound: u64, messages: usize, reserved: Usd },
+    Sent {
+        purpose: Purpose,
+        input_bound: u64,
+        messages: usize,
+        reserved: Usd,
+    },
     /// About `ReplyComplete`.
     Replied { cost: Usd },
     /// About `RequestFailed`.
@@ -30,14 +35,20 @@ pub(super) enum Detail {
     /// About `CallDecided`, when the policy was asked.
     Decided(Box<Permission>),
     /// About `CallDone`.
-    Ran { tool_name: String, duration: Duration },
+    Ran {
+        tool_name: String,
+        duration: Duration,
+    },
     /// About `ChecksDone`.
     Checked(Vec<CheckResult>),
 }
 
 impl Told {
     pub(super) fn plain(input: Input) -> Self {
-        Self { input, detail: Detail::Nothing }
+        Self {
+            input,
+            detail: Detail::Nothing,
+        }
     }
 
     pub(super) fn fault(message: String) -> Self {
@@ -48,21 +59,35 @@ impl Told {
         let failures = results
             .iter()
             .filter(|result| !result.passed)
-            .map(|result| CheckFailure { id: result.id.clone(), message: result.message.clone() })
+            .map(|result| CheckFailure {
+                id: result.id.clone(),
+                message: result.message.clone(),
+            })
             .collect();
-        Self { input: Input::ChecksDone { failures }, detail: Detail::Checked(results) }
+        Self {
+            input: Input::ChecksDone { failures },
+            detail: Detail::Checked(results),
+        }
     }
 
     /// The event of a request that ended after its conversation.
     pub(super) fn late_event(self) -> Option<EventBody> {
         match (self.input, self.detail) {
             (Input::RequestFailed { request, failure }, Detail::Failed { unsettled }) => {
-                Some(EventBody::RequestFailed { request, failure, unsettled })
+                Some(EventBody::RequestFailed {
+                    request,
+                    failure,
+                    unsettled,
+                })
             }
             // No turn, but it was paid for.
-            (Input::ReplyComplete { request, .. }, Detail::Replied { cost }) => Some(EventBody::Warning {
-                message: format!("the reply to request {request} came after the end and cost {cost}"),
-            }),
+            (Input::ReplyComplete { request, .. }, Detail::Replied { cost }) => {
+                Some(EventBody::Warning {
+                    message: format!(
+                        "the reply to request {request} came after the end and cost {cost}"
+                    ),
+                })
+            }
             _ => None,
         }
     }
@@ -91,9 +116,23 @@ pub(super) fn events(told: &Told, step: &Step, turn: u32, assistant: Uuid) -> Ve
 fn told_events(told: &Told, turn: u32, assistant: Uuid) -> Vec<EventBody> {
     match (&told.input, &told.detail) {
         (Input::Started { prompt }, _) => {
-            vec![EventBody::User { blocks: Block::text(prompt).into_iter().collect(), is_synthetic: false }]
+            vec![EventBody::User {
+                blocks: Block::text(prompt).into_iter().collect(),
+                is_synthetic: false,
+            }]
         }
-        (Input::Sent { request, max_tokens }, Detail::Sent { purpose, input_bound, messages, reserved }) => {
+        (
+            Input::Sent {
+                request,
+                max_tokens,
+            },
+            Detail::Sent {
+                purpose,
+                input_bound,
+                messages,
+                reserved,
+            },
+        ) => {
             vec![EventBody::RequestSent {
                 request: *request,
                 purpose: *purpose,
@@ -110,8 +149,12 @@ fn told_events(told: &Told, turn: u32, assistant: Uuid) -> Vec<EventBody> {
                 turn,
                 cost: *cost,
             };
-            let warning = |message: &String| EventBody::Warning { message: message.clone() };
-            std::iter::once(assistant).chain(reply.warnings.iter().map(warning)).collect()
+            let warning = |message: &String| EventBody::Warning {
+                message: message.clone(),
+            };
+            std::iter::once(assistant)
+                .chain(reply.warnings.iter().map(warning))
+                .collect()
         }
         (Input::RequestFailed { request, failure }, Detail::Failed { unsettled }) => {
             vec![EventBody::RequestFailed {
@@ -123,7 +166,13 @@ fn told_events(told: &Told, turn: u32, assistant: Uuid) -> Vec<EventBody> {
         (Input::CallDecided { .. }, Detail::Decided(permission)) => {
             vec![EventBody::Permission(Permission::clone(permission))]
         }
-        (Input::CallDone { result, notes, .. }, Detail::Ran { tool_name, duration }) => {
+        (
+            Input::CallDone { result, notes, .. },
+            Detail::Ran {
+                tool_name,
+                duration,
+            },
+        ) => {
             vec![EventBody::ToolResult {
                 result: result.clone(),
                 tool_name: tool_name.clone(),

@@ -12,9 +12,18 @@ pub struct EndingSignal {
     pub exit_code: u8,
 }
 
-const SIGINT: EndingSignal = EndingSignal { name: "SIGINT", exit_code: 130 };
-const SIGTERM: EndingSignal = EndingSignal { name: "SIGTERM", exit_code: 143 };
-const SIGHUP: EndingSignal = EndingSignal { name: "SIGHUP", exit_code: 129 };
+const SIGINT: EndingSignal = EndingSignal {
+    name: "SIGINT",
+    exit_code: 130,
+};
+const SIGTERM: EndingSignal = EndingSignal {
+    name: "SIGTERM",
+    exit_code: 143,
+};
+const SIGHUP: EndingSignal = EndingSignal {
+    name: "SIGHUP",
+    exit_code: 129,
+};
 
 /// Listens from now on. The receiver shows the first signal that came.
 pub fn listen() -> std::io::Result<watch::Receiver<Option<EndingSignal>>> {
@@ -38,6 +47,20 @@ pub fn listen() -> std::io::Result<watch::Receiver<Option<EndingSignal>>> {
         }
     });
     Ok(ended)
+}
+
+/// Waits for the first signal; for ever when none comes.
+pub(super) async fn first(signal: &mut watch::Receiver<Option<EndingSignal>>) -> EndingSignal {
+    let received = signal
+        .wait_for(Option::is_some)
+        .await
+        .ok()
+        .and_then(|signal| *signal);
+    match received {
+        Some(signal) => signal,
+        // Whoever listened is gone: no signal will come.
+        None => std::future::pending().await,
+    }
 }
 
 /// What is on disk by now is all there will be: transcripts are written as things happen.

@@ -27,6 +27,25 @@ impl Captured {
     pub fn left_out(&self) -> u64 {
         self.total - self.head.len() as u64 - self.tail.len() as u64
     }
+
+    /// All that was kept as text: what is no UTF-8 is replaced, but no character is cut where bytes were
+    /// left out.
+    pub fn text(&self) -> String {
+        let left_out = self.left_out();
+        if left_out == 0 {
+            let whole = [self.head.as_slice(), &self.tail].concat();
+            return String::from_utf8(whole)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        }
+        let head = without_half_char(&self.head);
+        let is_continuation = |byte: &&u8| **byte & 0xC0 == 0x80;
+        let skipped = self.tail.iter().take(3).take_while(is_continuation).count();
+        format!(
+            "{}\n\n[… {left_out} bytes left out …]\n\n{}",
+            String::from_utf8_lossy(head),
+            String::from_utf8_lossy(&self.tail[skipped..])
+        )
+    }
 }
 
 /// Takes an output piece by piece and never holds more than its cap and one piece.
@@ -68,6 +87,23 @@ impl Capture {
     }
 }
 
+/// `bytes` without the beginning of a character at its end.
+fn without_half_char(bytes: &[u8]) -> &[u8] {
+    let start = bytes.len().saturating_sub(3);
+    for (index, &byte) in bytes.iter().enumerate().skip(start) {
+        let length = match byte {
+            0xC0..=0xDF => 2,
+            0xE0..=0xEF => 3,
+            0xF0..=0xF7 => 4,
+            _ => 1,
+        };
+        if index + length > bytes.len() {
+            return &bytes[..index];
+        }
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -95,6 +131,21 @@ mod tests {
                 tail: whole[start_of_tail..].to_vec(),
                 total: whole.len() as u64,
             });
+        }
+    }
+
+    #[test]
+    fn no_character_is_cut_where_bytes_were_left_out() {
+        let rockets = "🚀🚀".as_bytes();
+        for cut in 0..4 {
+            let output = Captured {
+                head: rockets[..4 + cut].to_vec(),
+                tail: rockets[4 - cut..].to_vec(),
+                total: 100,
+            };
+            let left_out = 100 - 8 - 2 * cut;
+            let expected = format!("🚀\n\n[… {left_out} bytes left out …]\n\n🚀");
+            assert_eq!(output.text(), expected, "{cut}");
         }
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::message::ToolSpec;
 use crate::policy::{Permit, Target};
-use crate::sandbox::{Cancel, Captured, Ending, Finished, OutputCap, ProcessSpec, run};
+use crate::sandbox::{Cancel, Ending, Finished, OutputCap, ProcessSpec, run};
 
 use super::{Output, Session, Tool, Touches};
 
@@ -181,7 +181,7 @@ fn output(
     left_for: Option<PathBuf>,
     session: &Session,
 ) -> Output {
-    let mut text = decode(&finished.output);
+    let mut text = finished.output.text();
     text.truncate(text.trim_end().len());
     let mut say = |line: std::fmt::Arguments<'_>| {
         if !text.is_empty() {
@@ -230,46 +230,6 @@ fn structured(finished: &Finished) -> Value {
         "duration_ms": u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX),
         "left_running": finished.left_running,
     })
-}
-
-/// The output as text: what is no UTF-8 is replaced, but no character is cut where bytes were left out.
-fn decode(output: &Captured) -> String {
-    let left_out = output.left_out();
-    if left_out == 0 {
-        let whole = [output.head.as_slice(), &output.tail].concat();
-        return String::from_utf8(whole)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    }
-    let head = without_half_char(&output.head);
-    let is_continuation = |byte: &&u8| **byte & 0xC0 == 0x80;
-    let skipped = output
-        .tail
-        .iter()
-        .take(3)
-        .take_while(is_continuation)
-        .count();
-    format!(
-        "{}\n\n[… {left_out} bytes left out …]\n\n{}",
-        String::from_utf8_lossy(head),
-        String::from_utf8_lossy(&output.tail[skipped..])
-    )
-}
-
-/// `bytes` without the beginning of a character at its end.
-fn without_half_char(bytes: &[u8]) -> &[u8] {
-    let start = bytes.len().saturating_sub(3);
-    for (index, &byte) in bytes.iter().enumerate().skip(start) {
-        let length = match byte {
-            0xC0..=0xDF => 2,
-            0xE0..=0xEF => 3,
-            0xF0..=0xF7 => 4,
-            _ => 1,
-        };
-        if index + length > bytes.len() {
-            return &bytes[..index];
-        }
-    }
-    bytes
 }
 
 fn signal_name(signal: i32) -> String {
@@ -402,21 +362,6 @@ mod tests {
         assert!(text.chars().count() <= 30_000 && text.starts_with("y\ny\n"));
         let saved = fs::read_to_string(bench.outside().join("results/toolu_1.txt")).unwrap();
         assert!(saved.contains("\n\n[… 11611402 bytes left out …]\n\n"));
-    }
-
-    #[test]
-    fn no_character_is_cut_where_bytes_were_left_out() {
-        let rockets = "🚀🚀".as_bytes();
-        for cut in 0..4 {
-            let output = Captured {
-                head: rockets[..4 + cut].to_vec(),
-                tail: rockets[4 - cut..].to_vec(),
-                total: 100,
-            };
-            let left_out = 100 - 8 - 2 * cut;
-            let expected = format!("🚀\n\n[… {left_out} bytes left out …]\n\n🚀");
-            assert_eq!(decode(&output), expected, "{cut}");
-        }
     }
 
     #[test]

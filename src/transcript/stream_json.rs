@@ -323,7 +323,7 @@ fn notice_line(notice: &Notice) -> Line {
             .field("message", &failure.message),
         Notice::Tombstone { request } => Line::system("tombstone").field("request", &request.0),
         Notice::Dropped { request } => Line::system("dropped").field("request", &request.0),
-        Notice::Filled { result } => tool_result_line(result).field("isSynthetic", &true),
+        Notice::Filled { result, .. } => tool_result_line(result).field("isSynthetic", &true),
         Notice::MaxTurnsReached {
             max_turns,
             turn_count,

@@ -1,0 +1,211 @@
+//! `lightsout run`: job files in, reports and an exit code out.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::job::{self, Job, ModelChoice, Overrides};
+use crate::provider::Cassette;
+use crate::report::{self, RunRecord, Verbosity};
+use crate::run::{self, Clock, Plan, PlannedJob, PrefixGate, Selection, Shared};
+use crate::stop::exit;
+
+use super::arguments::{Format, RunArguments};
+use super::disk::Disk;
+use super::environment::{Access, Environment};
+use super::watch::Watch;
+use super::{output, terminal, validate};
+
+/// Events that may wait for the watchers before the conversations wait for them.
+const EVENT_BUFFER: usize = 1024;
+
+/// How long what still blocks may hold up the end of the process.
+const SHUTDOWN: Duration = Duration::from_millis(200);
+
+pub(super) fn run(arguments: &RunArguments, environment: &Environment) -> anyhow::Result<u8> {
+    let clock = Clock::start();
+    let disk = Disk::new(environment)?;
+    let overrides = Overrides {
+        max_budget: arguments.max_budget_usd,
+        replay: arguments.replay.clone(),
+        ..Overrides::default()
+    };
+    let jobs = match job::load_all(&arguments.jobs, &overrides, &disk) {
+        Ok(jobs) => jobs,
+        Err(diagnostics) => {
+            validate::print(&diagnostics);
+            return Ok(exit::USAGE);
+        }
+    };
+    let verbosity = verbosity(arguments);
+    if verbosity != Verbosity::Quiet {
+        jobs.iter().for_each(|job| validate::print(&job.warnings));
+    }
+    let selection = Selection::new(&arguments.only, &arguments.skip)?;
+    let jobs = select(jobs, &selection);
+    if jobs.is_empty() {
+        terminal::error("error: --only and --skip leave no prompt to run");
+        return Ok(exit::NOTHING_SELECTED);
+    }
+    let plan = plan(arguments, environment, clock, jobs)?;
+    execute(plan, arguments, verbosity, environment.is_ci())
+}
+
+fn verbosity(arguments: &RunArguments) -> Verbosity {
+    match (arguments.quiet, arguments.verbose) {
+        (true, _) => Verbosity::Quiet,
+        (false, true) => Verbosity::Verbose,
+        (false, false) => Verbosity::Normal,
+    }
+}
+
+/// The jobs with their selected prompts; a job without one is left out.
+fn select(jobs: Vec<Job>, selection: &Selection) -> Vec<PlannedJob> {
+    let select = |mut job: Job| {
+        let prompts = std::mem::take(&mut job.prompts);
+        let selected = prompts
+            .into_iter()
+            .filter(|prompt| selection.selects(&job.name, &prompt.id));
+        let prompts = selected.map(Arc::new).collect();
+        PlannedJob { job, prompts }
+    };
+    jobs.into_iter()
+        .map(select)
+        .filter(|planned| !planned.prompts.is_empty())
+        .collect()
+}
+
+/// Everything that can be found wrong before anything is sent is found here.
+fn plan(
+    arguments: &RunArguments,
+    environment: &Environment,
+    clock: Clock,
+    jobs: Vec<PlannedJob>,
+) -> anyhow::Result<Plan> {
+    let models = || {
+        jobs.iter()
+            .flat_map(|planned| &planned.prompts)
+            .map(|prompt| &prompt.model)
+    };
+    let needs_key = models().any(|model| matches!(model, ModelChoice::Anthropic(_)));
+    let access = needs_key.then(|| environment.access()).transpose()?;
+    let cassettes = open_cassettes(models())?;
+    let run_id = clock.time_ordered_id();
+    let output = output::create(arguments.output.as_deref(), run_id)?;
+    let (endpoint, api_key_source) = access.map_or(
+        (None, "none"),
+        |Access {
+             endpoint,
+             key_source,
+         }| (Some(endpoint), key_source),
+    );
+    Ok(Plan {
+        run_id,
+        jobs,
+        concurrency: usize::from(arguments.concurrency),
+        hostname: rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned(),
+        api_key_source,
+        shared: Shared {
+            clock,
+            redactor: Arc::new(environment.redactor()),
+            gate: Arc::new(PrefixGate::default()),
+            environment: environment.variables().clone(),
+            endpoint,
+            cassettes,
+            record: arguments.record.clone(),
+            output,
+            home: environment.get("HOME").map(PathBuf::from),
+            more_tools: Vec::new(),
+        },
+    })
+}
+
+fn open_cassettes<'a>(
+    models: impl Iterator<Item = &'a ModelChoice>,
+) -> anyhow::Result<BTreeMap<PathBuf, Arc<Cassette>>> {
+    let mut cassettes = BTreeMap::new();
+    for model in models {
+        if let ModelChoice::Replay { path, .. } = model
+            && !cassettes.contains_key(path)
+        {
+            cassettes.insert(path.clone(), Arc::new(Cassette::open(path)?));
+        }
+    }
+    Ok(cassettes)
+}
+
+fn execute(
+    plan: Plan,
+    arguments: &RunArguments,
+    verbosity: Verbosity,
+    is_ci: bool,
+) -> anyhow::Result<u8> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        // A prompt holds one for its request and up to ten for its tools.
+        .max_blocking_threads(usize::from(arguments.concurrency) * 12 + 32)
+        .thread_stack_size(512 * 1024)
+        .enable_time()
+        .enable_io()
+        .build()
+        .context("starting the runtime")?;
+    let directory = plan.shared.output.clone();
+    let redactor = Arc::clone(&plan.shared.redactor);
+    let watch = Watch::new(plan.shared.clock.clone(), verbosity, &redactor, is_ci);
+    let (exit_code, recorder) = runtime.block_on(async {
+        let signal = run::listen().context("listening for signals")?;
+        let (events, received) = tokio::sync::mpsc::channel(EVENT_BUFFER);
+        let watching = tokio::spawn(watch.until_the_end(received));
+        let exit_code = run::execute(plan, events, signal).await;
+        let recorder = watching.await.context("folding the run's events")?;
+        anyhow::Ok((exit_code, recorder))
+    })?;
+    let record = recorder.record().context("the run has no first event")?;
+    let written = write_reports(&record, &directory);
+    print_results(&record, arguments.format, verbosity, &redactor);
+    runtime.shutdown_timeout(SHUTDOWN);
+    Ok(match (exit_code, written) {
+        (exit::PASSED, false) => exit::ERRORED,
+        (code, _) => code,
+    })
+}
+
+/// Writes all reports, one after another whatever becomes of each; false when one could not be written.
+fn write_reports(record: &RunRecord, directory: &std::path::Path) -> bool {
+    let mut all_written = true;
+    if let Err(errors) = report::write_all(record, directory) {
+        all_written = false;
+        for error in errors {
+            terminal::error(&format!("error: {error:#}"));
+        }
+    }
+    if let Err(error) = output::link_latest(directory) {
+        terminal::error(&format!(
+            "warning: cannot point lightsout-runs/latest at this run: {error}"
+        ));
+    }
+    all_written
+}
+
+fn print_results(
+    record: &RunRecord,
+    format: Format,
+    verbosity: Verbosity,
+    redactor: &crate::transcript::Redactor,
+) {
+    let is_quiet = verbosity == Verbosity::Quiet && record.exit_code == exit::PASSED;
+    match format {
+        Format::Json => terminal::result(&redactor.redact_json(&report::run_json(record))),
+        Format::Text if !is_quiet => terminal::result(&redactor.redact(&report::text(record))),
+        Format::Text => {}
+    }
+    if !is_quiet {
+        terminal::error(&format!("results: {}", record.output.display()));
+    }
+}
