@@ -206,23 +206,28 @@ impl Running {
     /// Takes in what was written before the program ended; when something it started still runs and
     /// holds the pipe, waits a moment for that too. Returns what still runs then.
     fn drain(&mut self) -> io::Result<Vec<Survivor>> {
-        let until = now() + DRAIN_GRACE;
-        while now() < until && self.read_chunk()? {}
+        self.read_what_is_there()?;
         let left = self.survivors();
         if self.pipe.is_none() || left.is_empty() {
             return Ok(left);
         }
+        let until = now() + DRAIN_GRACE;
         while self.pipe.is_some() && now() < until {
             self.wait(Some(until), false, None)?;
         }
         Ok(self.survivors())
     }
 
-    /// Ends the program, if it still runs, and everything it started, of which `left` is known.
-    fn end_everything(&mut self, mut left: Vec<Survivor>) -> io::Result<()> {
-        if left.is_empty() && self.has_exited() {
-            return Ok(());
+    /// Ends the program, if it still runs, and everything it started, of which `left` is known; then
+    /// takes in what they wrote last.
+    fn end_everything(&mut self, left: Vec<Survivor>) -> io::Result<()> {
+        if !left.is_empty() || !self.has_exited() {
+            self.end_all(left)?;
         }
+        self.read_what_is_there()
+    }
+
+    fn end_all(&mut self, mut left: Vec<Survivor>) -> io::Result<()> {
         self.signal_all(&left, Signal::TERM);
         self.wait_for_end_of(&mut left, now() + TERM_GRACE)?;
         // Again and again, for it may fork while it is being killed; not for ever, for it may be stuck.
@@ -235,6 +240,11 @@ impl Running {
             self.signal_all(&left, Signal::KILL);
             self.wait_for_end_of(&mut left, until)?;
         }
+        Ok(())
+    }
+
+    /// Takes in all that was written until now; not for ever, should somebody go on writing.
+    fn read_what_is_there(&mut self) -> io::Result<()> {
         let until = now() + DRAIN_GRACE;
         while now() < until && self.read_chunk()? {}
         Ok(())

@@ -126,6 +126,8 @@ fn edited(content: &[u8], old: &str, new: &str, replace_all: bool) -> Result<Vec
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::session::testing::Bench;
     use super::*;
 
@@ -261,5 +263,21 @@ mod tests {
             json!({"file_path": "f", "old_string": old, "new_string": new, "replace_all": "true"});
         assert!(!bench.call("Edit", input).1);
         assert_eq!(bench.content("f"), format!("{new}\n{new}\n").as_bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_around_the_place_stays(
+            before in prop::collection::vec(0_u8..=255, 0..40),
+            after in prop::collection::vec(0_u8..=255, 0..40),
+            new in "[ -~]{0,8}",
+        ) {
+            let around = |middle: &str| [&before[..], middle.as_bytes(), &after].concat();
+            // Neither part holds it, nor do they make one more across the seams.
+            let content = around("<place>");
+            let places = content.windows(7).filter(|window| *window == b"<place>").count();
+            prop_assume!(places == 1);
+            prop_assert_eq!(edited(&content, "<place>", &new, false), Ok(around(&new)));
+        }
     }
 }

@@ -37,7 +37,11 @@ pub fn execute(
     redact: &dyn Fn(String) -> String,
 ) -> ToolResult {
     let id = &permit.call().tool_use.id;
-    let output = tool.run(permit, input, session, cancel);
+    let output = if cancel.is_set() {
+        Output::error("not run: the run was ended before it could start")
+    } else {
+        tool.run(permit, input, session, cancel)
+    };
     let Output {
         content,
         is_error,
@@ -185,6 +189,36 @@ mod tests {
         assert!(shown.chars().count() <= 30_000);
         let again = shortened(&bench, "../toolu/1", text, 30_000);
         assert!(again.contains("___toolu_1-1.txt"), "{again}");
+    }
+
+    #[test]
+    fn nothing_starts_once_the_run_was_ended() {
+        let bench = Bench::new();
+        bench.cancel.set();
+        let input = serde_json::json!({"file_path": "f", "content": "x"});
+        let expected = "not run: the run was ended before it could start";
+        assert_eq!(bench.call("Write", input), (expected.into(), true));
+        assert!(!bench.root.join("f").exists());
+    }
+
+    #[test]
+    fn secrets_are_masked_before_anything_is_saved() {
+        let bench = Bench::new();
+        let input = serde_json::json!({"command": "yes tok-123 | head -n 10000"});
+        let permit = bench.permit(&crate::tools::Bash, &input);
+        let redact = |text: String| text.replace("tok-123", "***");
+        let (session, cancel) = (&bench.session, &bench.cancel);
+        let result = execute(
+            &crate::tools::Bash,
+            &permit,
+            &input,
+            session,
+            cancel,
+            &redact,
+        );
+        let saved = fs::read_to_string(bench.outside().join("results/toolu_1.txt")).unwrap();
+        assert!(saved.starts_with("***\n") && !saved.contains("tok-123"));
+        assert!(!format!("{:?}", result.content).contains("tok-123"));
     }
 
     #[test]

@@ -1,16 +1,12 @@
 //! The Grep tool.
 
-use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::ControlFlow;
 
 use globset::GlobMatcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{
-    BinaryDetection, MmapChoice, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch,
-};
+use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
 use ignore::types::{Types, TypesBuilder};
 use serde_json::{Value, json};
 
@@ -18,21 +14,13 @@ use crate::message::ToolSpec;
 use crate::policy::{Access, Permit};
 use crate::sandbox::Cancel;
 
+use super::grep_output::{DEFAULT_LINES, FileLines, FileSink, Mode, Results};
 use super::search::Found;
 use super::session::permitted_path;
 use super::{Output, Session, Tool, Touches, search};
 
-/// Lines told unless the model asks for another number.
-const DEFAULT_LINES: u64 = 250;
-
-/// What is shown of a line, in characters: minified files have one.
-const MAX_LINE_CHARS: usize = 500;
-
 /// Up to this size a file is held in memory, in bytes, and it is said when it is not UTF-8.
 const MAX_HELD_BYTES: u64 = 8 * 1024 * 1024;
-
-/// A search ends when it has found this much, in bytes, whatever number of lines was asked for.
-const MAX_FOUND_BYTES: usize = 2 * 1024 * 1024;
 
 /// Searches in files.
 #[derive(Clone, Copy, Debug)]
@@ -136,25 +124,6 @@ fn schema() -> Value {
     })
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Content { numbered: bool },
-    Files,
-    Count,
-}
-
-impl Mode {
-    fn of(input: &Value) -> Self {
-        match input["output_mode"].as_str() {
-            Some("content") => Self::Content {
-                numbered: input["-n"].as_bool().unwrap_or(true),
-            },
-            Some("count") => Self::Count,
-            _ => Self::Files,
-        }
-    }
-}
-
 /// What is searched for, and where.
 struct Search {
     matcher: RegexMatcher,
@@ -222,14 +191,8 @@ impl Search {
         shown: &str,
         held: &mut Vec<u8>,
     ) -> io::Result<Option<FileLines>> {
-        let mut sink = FileSink {
-            mode: self.mode,
-            has_context: self.before > 0 || self.after > 0,
-            shown,
-            lines: FileLines::default(),
-            bytes: 0,
-            is_binary: false,
-        };
+        let has_context = self.before > 0 || self.after > 0;
+        let mut sink = FileSink::new(self.mode, has_context, shown);
         if size <= MAX_HELD_BYTES {
             held.clear();
             (&mut file).take(MAX_HELD_BYTES).read_to_end(held)?;
@@ -239,8 +202,7 @@ impl Search {
         } else {
             searcher.search_file(&self.matcher, &file, &mut sink)?;
         }
-        let is_found = sink.lines.matches > 0 && !sink.is_binary;
-        Ok(is_found.then_some(sink.lines))
+        Ok(sink.finish())
     }
 }
 
@@ -282,181 +244,6 @@ fn parse_glob(glob: &str) -> Result<Glob, String> {
         matcher: search::matcher(glob)?,
         is_negated,
     })
-}
-
-/// What is told of one file.
-#[derive(Default)]
-struct FileLines {
-    matches: u64,
-    lines: Vec<String>,
-    is_not_utf8: bool,
-}
-
-struct FileSink<'a> {
-    mode: Mode,
-    has_context: bool,
-    shown: &'a str,
-    lines: FileLines,
-    bytes: usize,
-    is_binary: bool,
-}
-
-impl FileSink<'_> {
-    /// One line; `mark` is `:` for a match and `-` for what is around it.
-    fn push(&mut self, number: Option<u64>, mark: char, line: &[u8], numbered: bool) {
-        let line = cut(line);
-        let line = match number {
-            Some(number) if numbered => format!("{}{mark}{number}{mark}{line}", self.shown),
-            _ => format!("{}{mark}{line}", self.shown),
-        };
-        self.bytes += line.len();
-        self.lines.lines.push(line);
-    }
-}
-
-impl Sink for FileSink<'_> {
-    type Error = io::Error;
-
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        let Mode::Content { numbered } = self.mode else {
-            self.lines.matches += 1;
-            return Ok(self.mode == Mode::Count);
-        };
-        for (index, line) in found.lines().enumerate() {
-            self.lines.matches += 1;
-            let number = found.line_number().map(|number| number + index as u64);
-            self.push(number, ':', line, numbered);
-        }
-        Ok(self.bytes < MAX_FOUND_BYTES)
-    }
-
-    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
-        if let Mode::Content { numbered } = self.mode {
-            self.push(context.line_number(), '-', context.bytes(), numbered);
-        }
-        Ok(true)
-    }
-
-    fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
-        if self.has_context {
-            self.lines.lines.push("--".into());
-        }
-        Ok(true)
-    }
-
-    fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
-        self.is_binary = true;
-        Ok(false)
-    }
-}
-
-/// A line as it is shown.
-fn cut(line: &[u8]) -> Cow<'_, str> {
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let line = String::from_utf8_lossy(line);
-    match line.char_indices().nth(MAX_LINE_CHARS) {
-        None => line,
-        Some((end, _)) => {
-            let more = line.len() - end;
-            Cow::Owned(format!(
-                "{} [… {more} more bytes in this line]",
-                &line[..end]
-            ))
-        }
-    }
-}
-
-/// What is told of all files.
-struct Results {
-    mode: Mode,
-    has_context: bool,
-    /// `None`: all of them.
-    limit: Option<usize>,
-    lines: Vec<String>,
-    bytes: usize,
-    files: u64,
-    matches: u64,
-    not_utf8: Vec<String>,
-}
-
-impl Results {
-    fn new(input: &Value) -> Self {
-        let limit = input["head_limit"].as_u64().unwrap_or(DEFAULT_LINES);
-        let context = ["-A", "-B", "-C"];
-        Self {
-            mode: Mode::of(input),
-            has_context: context
-                .iter()
-                .any(|key| input[*key].as_u64().unwrap_or(0) > 0),
-            limit: usize::try_from(limit).ok().filter(|limit| *limit > 0),
-            lines: Vec::new(),
-            bytes: 0,
-            files: 0,
-            matches: 0,
-            not_utf8: Vec::new(),
-        }
-    }
-
-    fn add(&mut self, shown: String, found: FileLines) {
-        self.files += 1;
-        self.matches += found.matches;
-        let before = self.lines.len();
-        if found.is_not_utf8 {
-            self.not_utf8.push(shown.clone());
-        }
-        match self.mode {
-            Mode::Files => self.lines.push(shown),
-            Mode::Count => self.lines.push(format!("{shown}:{}", found.matches)),
-            Mode::Content { .. } => {
-                if self.has_context && !self.lines.is_empty() {
-                    self.lines.push("--".into());
-                }
-                self.lines.extend(found.lines);
-            }
-        }
-        self.bytes += self.lines[before..].iter().map(String::len).sum::<usize>();
-    }
-
-    /// Whether there is more than will be told.
-    fn is_full(&self) -> bool {
-        self.limit.is_some_and(|limit| self.lines.len() > limit) || self.bytes >= MAX_FOUND_BYTES
-    }
-
-    fn output(mut self) -> Output {
-        let nothing = match self.mode {
-            Mode::Files => "No files found",
-            Mode::Content { .. } | Mode::Count => "No matches found",
-        };
-        if self.lines.is_empty() {
-            return Output::text(nothing, json!({"num_files": 0, "num_matches": 0}));
-        }
-        let is_cut = self.is_full();
-        if let Some(limit) = self.limit {
-            self.lines.truncate(limit);
-        }
-        let mut text = self.lines.join("\n");
-        if is_cut {
-            let told = self.lines.len();
-            let _ = write!(
-                text,
-                "\n\n(the first {told} lines; there are more: search more narrowly or set head_limit)"
-            );
-        }
-        if !self.not_utf8.is_empty() && matches!(self.mode, Mode::Content { .. }) {
-            let _ = write!(
-                text,
-                "\n\n(not UTF-8, bytes that are no text are shown as \u{FFFD}: {})",
-                self.not_utf8.join(", ")
-            );
-        }
-        let structured = json!({
-            "num_files": self.files,
-            "num_matches": self.matches,
-            "is_cut": is_cut,
-        });
-        Output::text(text, structured)
-    }
 }
 
 #[cfg(test)]

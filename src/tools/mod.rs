@@ -19,6 +19,7 @@ mod edit;
 mod executor;
 mod glob;
 mod grep;
+mod grep_output;
 mod image;
 mod read;
 mod registry;

@@ -10,7 +10,7 @@ use similar::get_close_matches;
 use crate::message::ToolSpec;
 use crate::policy::{Access, Permit, Resolved};
 use crate::sandbox::Cancel;
-use crate::workspace::Fault;
+use crate::workspace::OpenFault;
 
 use super::session::permitted_path;
 use super::text_file::{self, BOM, MAX_BYTES};
@@ -96,8 +96,8 @@ impl Tool for Read {
         let shown = session.workspace().shown(&path.written);
         let (file, size) = match session.workspace().beneath(&path.real).open() {
             Ok((file, stat)) => (file, u64::try_from(stat.st_size).unwrap_or(0)),
-            Err(Fault::Missing) => return missing(&shown, path, permit, session),
-            Err(Fault::IsDirectory) => {
+            Err(OpenFault::Missing) => return missing(&shown, path, permit, session),
+            Err(OpenFault::IsDirectory) => {
                 return Output::error(format!("{shown} is a directory; Glob lists what is in it"));
             }
             Err(fault) => return Output::error(format!("{shown} {fault}")),

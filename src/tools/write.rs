@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::message::ToolSpec;
 use crate::policy::{Access, Permit};
 use crate::sandbox::Cancel;
-use crate::workspace::{Beneath, Fault};
+use crate::workspace::{Beneath, OpenFault};
 
 use super::session::{Knowledge, permitted_path};
 use super::text_file::{self, BOM, LineEnds};
@@ -70,7 +70,7 @@ impl Tool for Write {
 pub(super) fn existing(file: &Beneath<'_>, session: &Session) -> Result<Option<Vec<u8>>, String> {
     let (open, stat) = match file.open() {
         Ok(open) => open,
-        Err(Fault::Missing) => return Ok(None),
+        Err(OpenFault::Missing) => return Ok(None),
         Err(fault) => return Err(fault.to_string()),
     };
     let size = u64::try_from(stat.st_size).unwrap_or(0);

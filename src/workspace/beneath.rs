@@ -36,7 +36,7 @@ pub struct Beneath<'a> {
 
 /// Why it could not be opened or written.
 #[derive(Debug)]
-pub enum Fault {
+pub enum OpenFault {
     /// Nothing is there.
     Missing,
     /// A directory is there.
@@ -51,7 +51,7 @@ pub enum Fault {
     Io(io::Error),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for OpenFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("does not exist"),
@@ -64,7 +64,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl From<Errno> for Fault {
+impl From<Errno> for OpenFault {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::NOENT => Self::Missing,
@@ -101,20 +101,20 @@ impl<'a> Beneath<'a> {
     }
 
     /// Opens a regular file for reading. Never waits: pipes and devices are refused.
-    pub fn open(&self) -> Result<(File, Stat), Fault> {
+    pub fn open(&self) -> Result<(File, Stat), OpenFault> {
         self.refuse_system_trees()?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self.open_at(&self.relative, flags)?;
         let stat = fstat(&file)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok((File::from(file), stat)),
-            FileType::Directory => Err(Fault::IsDirectory),
-            _ => Err(Fault::NotRegularFile),
+            FileType::Directory => Err(OpenFault::IsDirectory),
+            _ => Err(OpenFault::NotRegularFile),
         }
     }
 
     /// The names in a directory, sorted, without `.` and `..`.
-    pub fn names(&self) -> Result<Vec<OsString>, Fault> {
+    pub fn names(&self) -> Result<Vec<OsString>, OpenFault> {
         self.refuse_system_trees()?;
         let dir = self.open_at(&self.relative, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut names = Vec::new();
@@ -132,9 +132,9 @@ impl<'a> Beneath<'a> {
     ///
     /// Atomic: at every moment either the old or the new file is there, whole. The mode is kept. A file
     /// that nobody may write is left alone.
-    pub fn replace(&self, content: &[u8]) -> Result<(), Fault> {
+    pub fn replace(&self, content: &[u8]) -> Result<(), OpenFault> {
         self.refuse_system_trees()?;
-        let name = self.relative.file_name().ok_or(Fault::IsDirectory)?;
+        let name = self.relative.file_name().ok_or(OpenFault::IsDirectory)?;
         let parent = match self.relative.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => self.make_directories(parent)?,
             _ => self.open_at(Path::new("."), OFlags::PATH | OFlags::DIRECTORY)?,
@@ -152,9 +152,9 @@ impl<'a> Beneath<'a> {
         written
     }
 
-    fn refuse_system_trees(&self) -> Result<(), Fault> {
+    fn refuse_system_trees(&self) -> Result<(), OpenFault> {
         if SYSTEM_TREES.iter().any(|tree| self.real.starts_with(tree)) {
-            return Err(Fault::NotRegularFile);
+            return Err(OpenFault::NotRegularFile);
         }
         Ok(())
     }
@@ -247,19 +247,22 @@ fn step_into(directory: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> 
 }
 
 /// The mode of a file that may be replaced.
-fn replaceable_mode(stat: &Stat) -> Result<Mode, Fault> {
+fn replaceable_mode(stat: &Stat) -> Result<Mode, OpenFault> {
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile if stat.st_mode & 0o222 == 0 => Err(Fault::ReadOnly),
+        FileType::RegularFile if stat.st_mode & 0o222 == 0 => Err(OpenFault::ReadOnly),
         FileType::RegularFile => Ok(Mode::from_raw_mode(stat.st_mode)),
-        FileType::Directory => Err(Fault::IsDirectory),
-        FileType::Symlink => Err(Fault::Link),
-        _ => Err(Fault::NotRegularFile),
+        FileType::Directory => Err(OpenFault::IsDirectory),
+        FileType::Symlink => Err(OpenFault::Link),
+        _ => Err(OpenFault::NotRegularFile),
     }
 }
 
 /// A new file in `directory`. For everybody the umask lets in, unless it is to take the place of another,
 /// whose mode may be narrower.
-fn create_temporary(directory: &OwnedFd, is_replacement: bool) -> Result<(String, File), Fault> {
+fn create_temporary(
+    directory: &OwnedFd,
+    is_replacement: bool,
+) -> Result<(String, File), OpenFault> {
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     let mode = Mode::from_raw_mode(if is_replacement { 0o600 } else { 0o666 });
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -283,13 +286,13 @@ fn write_and_rename(
     mode: Option<Mode>,
     name: &OsStr,
     content: &[u8],
-) -> Result<(), Fault> {
-    file.write_all(content).map_err(Fault::Io)?;
+) -> Result<(), OpenFault> {
+    file.write_all(content).map_err(OpenFault::Io)?;
     if let Some(mode) = mode {
         fchmod(&*file, mode)?;
     }
     // A crash must not leave an empty file under the old name.
-    file.sync_all().map_err(Fault::Io)?;
+    file.sync_all().map_err(OpenFault::Io)?;
     renameat(directory, temporary, directory, name)?;
     Ok(())
 }
@@ -357,7 +360,7 @@ mod tests {
                 );
                 let steps = steps
                     .map(|_| ())
-                    .map_err(|errno| Fault::from(errno).to_string());
+                    .map_err(|errno| OpenFault::from(errno).to_string());
                 assert_eq!(steps, result.map(|_| ()), "{path} by steps");
             }
         }
@@ -406,7 +409,7 @@ mod tests {
         symlink(outside.path().join("f"), root.join("link")).unwrap();
         for path in ["out/f", "out/new/f", "link"] {
             let fault = workspace.beneath(&root.join(path)).replace(b"x");
-            assert!(matches!(fault, Err(Fault::Link)), "{path}: {fault:?}");
+            assert!(matches!(fault, Err(OpenFault::Link)), "{path}: {fault:?}");
         }
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
     }

@@ -8,6 +8,6 @@ mod beneath;
 mod lease;
 mod resolve;
 
-pub use beneath::{Beneath, Fault};
+pub use beneath::{Beneath, OpenFault};
 pub use lease::{Lease, LeaseKind, Leases};
 pub use resolve::{Location, Workspace};

@@ -144,7 +144,19 @@ fn names(path: &Path) -> impl Iterator<Item = OsString> {
 mod tests {
     use std::os::unix::fs::symlink;
 
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn a_normal_path_is_absolute_and_holds_no_dots(path in "[a./]{0,16}") {
+            let normal = normalise(Path::new(&path));
+            prop_assert!(normal.is_absolute());
+            prop_assert!(names(&normal).all(|name| name != ".." && name != "."));
+            prop_assert_eq!(normalise(&normal), normal);
+        }
+    }
 
     #[test]
     fn a_path_is_resolved_by_its_text_and_by_its_links() {
