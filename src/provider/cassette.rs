@@ -13,7 +13,7 @@
 //! The times are for people; a replay does not wait, except where a YAML file says so.
 
 use std::collections::VecDeque;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -135,7 +135,8 @@ fn escaped(part: &str) -> String {
         if is_plain || (byte == b'.' && !name.is_empty()) {
             name.push(char::from(byte));
         } else {
-            name.push_str(&format!("%{byte:02X}"));
+            // Writing to memory does not fail.
+            let _ = write!(name, "%{byte:02X}");
         }
     }
     if name.is_empty() {
@@ -268,11 +269,13 @@ impl Replay {
             }
             Content::Recorded => {
                 let directory = cassette.path.join(directory(prompt));
-                let count = (1..)
-                    .take_while(|number| {
-                        directory.join(file_name(*number, "response.json")).exists()
-                    })
-                    .count();
+                let mut count = 0;
+                while directory
+                    .join(file_name(count + 1, "response.json"))
+                    .exists()
+                {
+                    count += 1;
+                }
                 if count == 0 {
                     return Err(no_recording(&what, prompt, &cassette.path));
                 }

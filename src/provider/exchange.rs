@@ -293,6 +293,10 @@ impl Provider {
                 ));
             }
             let fed = decoder.feed(bytes, &mut |data: &[u8]| {
+                // Some adapters end with a `[DONE]` that is no JSON.
+                if assembler.is_complete() {
+                    return Ok(());
+                }
                 let event: Event<'_> = anthropic::decode(data).map_err(StreamFault::Protocol)?;
                 assembler.take(event, on)
             });

@@ -98,6 +98,7 @@ struct BlockNode {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the API")]
 struct UsageNode {
     input_tokens: u64,
     output_tokens: u64,
