@@ -17,10 +17,11 @@ use crate::net::{Client, Fault, FaultKind, Network, SetupError};
 
 use super::anthropic::{self, Event};
 use super::assemble::{Assembler, StreamFault};
-use super::cassette::{Cassette, CassetteError, Replay};
+use super::cassette::{Cassette, CassetteError};
 use super::http::HttpTransport;
 use super::normalise::Places;
 use super::record::Recording;
+use super::replay::Replay;
 use super::sse::{Decoder, TooLong};
 use super::transport::{Transport, WireRequest, WireResponse};
 use super::{ApiKey, failure};

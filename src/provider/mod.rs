@@ -21,6 +21,7 @@ mod failure;
 mod http;
 mod normalise;
 mod record;
+mod replay;
 mod script;
 mod sse;
 mod transport;

@@ -30,7 +30,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::cassette::Step;
+use super::replay::Step;
 
 /// A whole file, checked.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The provider against a server on loopback, and against what it recorded there.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -366,12 +366,13 @@ fn a_host_beyond_loopback_is_reached_through_the_proxy_whose_refusal_is_final() 
     let proxy = format!("http://{}", listener.local_addr().unwrap());
     let answering = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut line = String::new();
-        BufReader::new(&stream).read_line(&mut line).unwrap();
+        // All of it, or closing would reset the connection.
+        let lines = BufReader::new(&stream).lines().map(Result::unwrap);
+        let lines: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
         stream
             .write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
             .unwrap();
-        line
+        lines[0].clone()
     });
     let environment = Environment {
         http_proxy: Some(proxy),
@@ -385,10 +386,7 @@ fn a_host_beyond_loopback_is_reached_through_the_proxy_whose_refusal_is_final() 
     };
     let provider = Provider::anthropic(&endpoint, patient()).unwrap();
     let failure = send(&provider, &request(1, &[user("hi")])).unwrap_err();
-    assert_eq!(
-        answering.join().unwrap(),
-        "CONNECT api.invalid:80 HTTP/1.1\r\n"
-    );
+    assert_eq!(answering.join().unwrap(), "CONNECT api.invalid:80 HTTP/1.1");
     assert_eq!(
         (failure.kind, failure.billing),
         (FailureKind::Invalid, Billing::Nothing)
@@ -418,9 +416,13 @@ fn a_fault_of_tls_is_not_worth_another_try_and_costs_nothing() {
     let url = format!("https://{}", listener.local_addr().unwrap());
     let answering = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = [0; 4096];
+        stream.read_exact(&mut buffer[..1]).unwrap();
         stream
             .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             .unwrap();
+        // What is left unread would reset the connection before the client has read this.
+        while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
     });
     let failure = send(&provider(&url, patient()), &request(1, &[user("hi")])).unwrap_err();
     answering.join().unwrap();
