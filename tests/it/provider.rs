@@ -38,7 +38,7 @@ fn patient() -> Settings {
 
 fn places() -> Places {
     Places {
-        workspace: "/work/tree".into(),
+        workspace: "/home/ann/tree".into(),
         home: None,
     }
 }
@@ -550,7 +550,7 @@ fn what_was_recorded_is_replayed_to_the_same_replies_and_failures() {
         let rest = (2..=5).map(|number| send(provider, &request(number, &next)));
         [first].into_iter().chain(rest).collect::<Vec<_>>()
     };
-    let recorded = conversation(&live, "/work/tree");
+    let recorded = conversation(&live, "/home/ann/tree");
     server.finish();
 
     let path = directory.path();
