@@ -24,31 +24,34 @@ const CACHE_CONTROL: &str = r#","cache_control":{"type":"ephemeral"}}"#;
 /// the same bytes in every request. The breakpoint on the system prompt covers the tools.
 pub(super) fn head(head: &Head) -> String {
     let cache_control = json!({"type": "ephemeral"});
-    let mut text = format!("{{\"model\":{}", json!(head.model));
     let has_system = !head.system.trim().is_empty();
-    if has_system {
+    let system = if has_system {
         let block = json!({"type": "text", "text": head.system, "cache_control": cache_control});
-        text.push_str(&format!(",\"system\":[{block}]"));
-    }
-    if !head.tools.is_empty() {
-        let mut tools: Vec<Value> = head
-            .tools
-            .iter()
-            .map(|tool| {
-                json!({
-                    "name": tool.name,
-                    "description": tool.description,
-                    "input_schema": tool.input_schema,
-                })
+        format!(",\"system\":[{block}]")
+    } else {
+        String::new()
+    };
+    let mut tools: Vec<Value> = head
+        .tools
+        .iter()
+        .map(|tool| {
+            json!({
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": tool.input_schema,
             })
-            .collect();
-        if let (false, Some(last)) = (has_system, tools.last_mut()) {
-            last["cache_control"] = cache_control;
-        }
-        text.push_str(&format!(",\"tools\":{}", Value::Array(tools)));
+        })
+        .collect();
+    if let (false, Some(last)) = (has_system, tools.last_mut()) {
+        last["cache_control"] = cache_control;
     }
-    text.push_str(",\"messages\":[");
-    text
+    let tools = if tools.is_empty() {
+        String::new()
+    } else {
+        format!(",\"tools\":{}", Value::Array(tools))
+    };
+    let model = json!(head.model);
+    format!("{{\"model\":{model}{system}{tools},\"messages\":[")
 }
 
 /// The end of a body, from the bracket that closes the messages.

@@ -134,7 +134,7 @@ impl<'a> Assembler<'a> {
             Event::MessageStop => {
                 // A server that forgets to end its blocks has ended them all now.
                 for slot in 0..self.blocks.len() {
-                    self.end_slot(slot, on)?;
+                    self.end_slot(slot, on);
                 }
                 self.is_complete = true;
             }
@@ -239,24 +239,20 @@ impl<'a> Assembler<'a> {
         on: &mut dyn FnMut(StreamEvent<'_>),
     ) -> Result<(), StreamFault> {
         let slot = self.find(index, "an end")?;
-        self.end_slot(slot, on)
+        self.end_slot(slot, on);
+        Ok(())
     }
 
     /// Closes a block; some adapters do so twice.
-    fn end_slot(
-        &mut self,
-        slot: usize,
-        on: &mut dyn FnMut(StreamEvent<'_>),
-    ) -> Result<(), StreamFault> {
+    fn end_slot(&mut self, slot: usize, on: &mut dyn FnMut(StreamEvent<'_>)) {
         let SlotState::Open(block) = &mut self.blocks[slot].state else {
-            return Ok(());
+            return;
         };
         let done = block.close();
         if let Some(call) = &done.call {
             on(StreamEvent::CallComplete(call));
         }
         self.blocks[slot].state = SlotState::Done(done);
-        Ok(())
     }
 
     /// The newest block with `index`; the newest of all where a server gives none.

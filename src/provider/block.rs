@@ -3,8 +3,6 @@
 //! Blocks are kept member by member as they came, in their order, so that members we do not know and
 //! the spelling of numbers survive; only what came in pieces is written anew.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -91,59 +89,20 @@ impl OpenBlock {
 
     /// Ends the block, which is empty afterwards.
     pub(super) fn close(&mut self) -> DoneBlock {
-        let mut fields = std::mem::take(&mut self.fields);
-        let mut call = None;
-        if self.kind == "tool_use" {
-            call = Some(self.call(&mut fields));
-        } else if let Some(input) = self.input.take()
-            && let Ok(raw) = serde_json::from_str::<&RawValue>(&input)
-        {
-            set_field(&mut fields, "input", one_line(raw.get()));
-        }
-        if !self.citations.is_empty() {
-            let mut citations: Vec<String> = raw_field(&fields, "citations")
-                .and_then(|raw| serde_json::from_str::<Vec<&RawValue>>(raw).ok())
-                .unwrap_or_default()
-                .into_iter()
-                .map(|citation| citation.get().to_owned())
-                .collect();
-            citations.append(&mut self.citations);
-            set_field(
-                &mut fields,
-                "citations",
-                format!("[{}]", citations.join(",")),
-            );
-        }
         let kind = match self.kind.as_str() {
             "text" => BlockKind::Text,
             "thinking" | "redacted_thinking" => BlockKind::Thinking,
             "tool_use" => BlockKind::ToolUse,
             _ => BlockKind::Other,
         };
-        let text = match kind {
-            BlockKind::Text if self.text.is_none() => Some(initial(&fields, "text")),
-            BlockKind::Text => None,
-            _ => {
-                for (name, value) in [
-                    ("text", self.text.take()),
-                    ("thinking", self.thinking.take()),
-                    ("signature", self.signature.take()),
-                ] {
-                    if let Some(value) = value {
-                        set_field(&mut fields, name, json_string(&value));
-                    }
-                }
-                None
-            }
-        };
-        let text = text.or_else(|| self.text.take());
+        let mut fields = std::mem::take(&mut self.fields);
+        let call = (kind == BlockKind::ToolUse).then(|| self.call(&mut fields));
+        let text = (kind == BlockKind::Text)
+            .then(|| self.text.take().unwrap_or_else(|| initial(&fields, "text")));
+        self.write_pieces(&mut fields);
         let is_blank = text.as_ref().is_some_and(|text| text.trim().is_empty());
-        let block = (!is_blank).then(|| {
-            let json = render(&fields, text.as_deref());
-            Block::from_wire(kind, json)
-        });
         DoneBlock {
-            block,
+            block: (!is_blank).then(|| Block::from_wire(kind, render(&fields, text.as_deref()))),
             text: text.filter(|_| !is_blank),
             call,
         }
@@ -152,28 +111,50 @@ impl OpenBlock {
     /// The call of a `tool_use` block. `input` in `fields` becomes what goes back to the API, which
     /// takes nothing but an object there.
     fn call(&mut self, fields: &mut Vec<(String, String)>) -> ToolUse {
-        let pieces = self.input.take().unwrap_or_default();
-        let raw = if pieces.trim().is_empty() {
-            match raw_field(fields, "input") {
-                None | Some("null") => Cow::Borrowed("{}"),
-                Some(raw) => Cow::Owned(raw.to_owned()),
-            }
-        } else {
-            Cow::Owned(pieces)
-        };
-        let input = match serde_json::from_str::<Value>(&raw) {
-            Ok(value) => ToolInput::Json(value),
-            Err(_) => ToolInput::Unparseable(raw.clone().into_owned()),
-        };
-        let sent_back = match &input {
-            ToolInput::Json(Value::Object(_)) => one_line(raw.trim()),
-            ToolInput::Json(_) | ToolInput::Unparseable(_) => "{}".to_owned(),
+        let mut raw = self.input.take().unwrap_or_default();
+        if raw.trim().is_empty() {
+            let whole = raw_field(fields, "input").filter(|raw| *raw != "null");
+            whole.unwrap_or("{}").clone_into(&mut raw);
+        }
+        let nothing = "{}".to_owned();
+        let (input, sent_back) = match serde_json::from_str(&raw) {
+            Ok(value @ Value::Object(_)) => (ToolInput::Json(value), one_line(raw.trim())),
+            Ok(value) => (ToolInput::Json(value), nothing),
+            Err(_) => (ToolInput::Unparseable(raw), nothing),
         };
         set_field(fields, "input", sent_back);
         ToolUse {
             id: initial(fields, "id"),
             name: initial(fields, "name"),
             input,
+        }
+    }
+
+    /// Puts what came in pieces, and was not taken yet, where it belongs.
+    fn write_pieces(&mut self, fields: &mut Vec<(String, String)>) {
+        for (name, value) in [
+            ("text", self.text.take()),
+            ("thinking", self.thinking.take()),
+            ("signature", self.signature.take()),
+        ] {
+            if let Some(value) = value {
+                set_field(fields, name, json_string(&value));
+            }
+        }
+        if let Some(input) = self.input.take()
+            && let Ok(raw) = serde_json::from_str::<&RawValue>(&input)
+        {
+            set_field(fields, "input", one_line(raw.get()));
+        }
+        if !self.citations.is_empty() {
+            let mut citations: Vec<String> = raw_field(fields, "citations")
+                .and_then(|raw| serde_json::from_str::<Vec<&RawValue>>(raw).ok())
+                .unwrap_or_default()
+                .into_iter()
+                .map(|citation| citation.get().to_owned())
+                .collect();
+            citations.append(&mut self.citations);
+            set_field(fields, "citations", format!("[{}]", citations.join(",")));
         }
     }
 }

@@ -17,10 +17,11 @@ use crate::net::{Client, Fault, FaultKind, Network, SetupError};
 
 use super::anthropic::{self, Event};
 use super::assemble::{Assembler, StreamFault};
-use super::cassette::{Cassette, CassetteError, Replay};
+use super::cassette::{Cassette, CassetteError};
 use super::http::HttpTransport;
 use super::normalise::Places;
 use super::record::Recording;
+use super::replay::Replay;
 use super::sse::{Decoder, TooLong};
 use super::transport::{Transport, WireRequest, WireResponse};
 use super::{ApiKey, failure};
@@ -293,6 +294,10 @@ impl Provider {
                 ));
             }
             let fed = decoder.feed(bytes, &mut |data: &[u8]| {
+                // Some adapters end with a `[DONE]` that is no JSON.
+                if assembler.is_complete() {
+                    return Ok(());
+                }
                 let event: Event<'_> = anthropic::decode(data).map_err(StreamFault::Protocol)?;
                 assembler.take(event, on)
             });

@@ -79,9 +79,8 @@ pub(super) fn of_stream_error(what: &str, error: &Value, request_id: Option<Stri
 /// A request that got no (whole) answer.
 pub(super) fn of_fault(what: &str, fault: &Fault) -> Failure {
     let kind = match fault.kind {
-        FaultKind::Unreachable | FaultKind::Broken => FailureKind::Connection,
         // Before the headers an end is a lost connection; in a stream the caller knows better.
-        FaultKind::Ended => FailureKind::Connection,
+        FaultKind::Unreachable | FaultKind::Broken | FaultKind::Ended => FailureKind::Connection,
         FaultKind::Idle => FailureKind::IdleTimeout,
         FaultKind::Refused => FailureKind::Invalid,
         FaultKind::Protocol => FailureKind::Protocol,
@@ -169,12 +168,11 @@ fn classify(status: u16, error: &ErrorBody<'_>, body: &str) -> FailureKind {
             FailureKind::ThinkingSignature
         }
         401 => FailureKind::Authentication,
-        408 | 409 => FailureKind::Server,
         429 => FailureKind::RateLimit,
         501 => FailureKind::Invalid,
         529 => FailureKind::Overloaded,
         500.. if error.kind == "overloaded_error" => FailureKind::Overloaded,
-        500.. => FailureKind::Server,
+        408 | 409 | 500.. => FailureKind::Server,
         _ => FailureKind::Invalid,
     }
 }
@@ -327,7 +325,7 @@ mod tests {
             ),
             (
                 vec![("retry-after", "Sun, 06 Nov 1994 08:50:37 GMT")],
-                Some(Duration::from_secs(60)),
+                Some(Duration::from_mins(1)),
             ),
             (
                 vec![("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT")],

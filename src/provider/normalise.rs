@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
@@ -141,7 +142,8 @@ fn differ(recorded: &Value, now: &Value, path: &mut String) -> Option<Difference
         }
         (Value::Array(a), Value::Array(b)) => {
             for index in 0..a.len().max(b.len()) {
-                path.push_str(&format!("[{index}]"));
+                // Writing to memory does not fail.
+                let _ = write!(path, "[{index}]");
                 let found = differ_or_missing(a.get(index), b.get(index), path);
                 path.truncate(length);
                 if found.is_some() {

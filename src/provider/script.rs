@@ -30,7 +30,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::cassette::Step;
+use super::replay::Step;
 
 /// A whole file, checked.
 #[derive(Debug)]
@@ -98,6 +98,7 @@ struct BlockNode {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the API")]
 struct UsageNode {
     input_tokens: u64,
     output_tokens: u64,

@@ -1,6 +1,6 @@
 //! The provider against a server on loopback, and against what it recorded there.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use lightsout::job::Matching;
 use lightsout::message::{
-    Billing, Block, BlockPosition, Failure, FailureKind, Head, Message, Reply, Request,
+    Billing, Block, BlockKind, BlockPosition, Failure, FailureKind, Head, Message, Reply, Request,
     RequestNumber, Role, ToolInput, ToolResult, Usage,
 };
 use lightsout::net::{Environment, Network};
@@ -38,7 +38,7 @@ fn patient() -> Settings {
 
 fn places() -> Places {
     Places {
-        workspace: "/work/tree".into(),
+        workspace: "/home/ann/tree".into(),
         home: None,
     }
 }
@@ -354,6 +354,47 @@ fn a_whole_reply_does_not_wait_for_a_body_that_never_ends() {
 }
 
 #[test]
+fn what_comes_behind_a_whole_reply_does_not_matter() {
+    let mut events = std::fs::read("fixtures/sse/ok-after-retry.sse").unwrap();
+    events.extend_from_slice(b"data: [DONE]\n\n");
+    assert_eq!(one(raw(events), patient()).unwrap().text, "FINAL-ANSWER");
+}
+
+#[test]
+fn a_host_beyond_loopback_is_reached_through_the_proxy_whose_refusal_is_final() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = format!("http://{}", listener.local_addr().unwrap());
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        // All of it, or closing would reset the connection.
+        let lines = BufReader::new(&stream).lines().map(Result::unwrap);
+        let lines: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+        stream
+            .write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
+            .unwrap();
+        lines[0].clone()
+    });
+    let environment = Environment {
+        http_proxy: Some(proxy),
+        ..Environment::default()
+    };
+    let endpoint = Endpoint {
+        base_url: "http://api.invalid".into(),
+        key: ApiKey::none(),
+        headers: Vec::new(),
+        network: Network::new(environment),
+    };
+    let provider = Provider::anthropic(&endpoint, patient()).unwrap();
+    let failure = send(&provider, &request(1, &[user("hi")])).unwrap_err();
+    assert_eq!(answering.join().unwrap(), "CONNECT api.invalid:80 HTTP/1.1");
+    assert_eq!(
+        (failure.kind, failure.billing),
+        (FailureKind::Invalid, Billing::Nothing)
+    );
+    assert!(failure.message.contains("407"), "{}", failure.message);
+}
+
+#[test]
 fn nobody_there_costs_nothing() {
     // A port that was free a moment ago.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -375,9 +416,13 @@ fn a_fault_of_tls_is_not_worth_another_try_and_costs_nothing() {
     let url = format!("https://{}", listener.local_addr().unwrap());
     let answering = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = [0; 4096];
+        stream.read_exact(&mut buffer[..1]).unwrap();
         stream
             .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             .unwrap();
+        // What is left unread would reset the connection before the client has read this.
+        while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
     });
     let failure = send(&provider(&url, patient()), &request(1, &[user("hi")])).unwrap_err();
     answering.join().unwrap();
@@ -390,7 +435,11 @@ fn a_fault_of_tls_is_not_worth_another_try_and_costs_nothing() {
 #[test]
 fn a_body_that_the_api_would_drop_is_not_sent() {
     let server = Server::start([]);
-    let huge = user(&"x".repeat(30_000_000));
+    let json = format!(r#"{{"type":"text","text":"{}"}}"#, "x".repeat(30_000_000));
+    let huge = Arc::new(Message {
+        role: Role::User,
+        blocks: vec![Block::from_wire(BlockKind::Text, json)],
+    });
     let result = send(&provider(&server.url(), patient()), &request(1, &[huge]));
     let failure = result.unwrap_err();
     assert_eq!(
@@ -501,7 +550,7 @@ fn what_was_recorded_is_replayed_to_the_same_replies_and_failures() {
         let rest = (2..=5).map(|number| send(provider, &request(number, &next)));
         [first].into_iter().chain(rest).collect::<Vec<_>>()
     };
-    let recorded = conversation(&live, "/work/tree");
+    let recorded = conversation(&live, "/home/ann/tree");
     server.finish();
 
     let path = directory.path();

@@ -352,11 +352,11 @@ fn g35_a_call_without_arguments_has_none() {
 }
 
 fn stream(events: &[Value]) -> Outcome {
-    let text: String = events
+    let lines: Vec<String> = events
         .iter()
         .map(|event| format!("data: {event}\n\n"))
         .collect();
-    run([text.as_bytes()], &[])
+    run([lines.concat().as_bytes()], &[])
 }
 
 fn whole(events: &[Value]) -> Reply {
