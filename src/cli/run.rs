@@ -205,7 +205,4 @@ fn print_results(
         Format::Text if !is_quiet => terminal::result(&redactor.redact(&report::text(record))),
         Format::Text => {}
     }
-    if !is_quiet {
-        terminal::error(&format!("results: {}", record.output.display()));
-    }
 }

@@ -180,6 +180,10 @@ impl Provider {
                 failure.kind = FailureKind::Cancelled;
                 failure.message = format!("{}: cancelled", self.transport.what());
             }
+            if failure.kind == FailureKind::IdleTimeout {
+                let limit = self.settings.idle_timeout;
+                failure.message = format!("{} (no byte for {limit:?})", failure.message);
+            }
             if let Some(secret) = &self.secret {
                 failure.message = failure.message.replace(secret.as_str(), "[key]");
             }

@@ -333,6 +333,10 @@ fn digest(text: &str) -> String {
 fn model_name(prompt: &Prompt) -> String {
     match &prompt.model {
         ModelChoice::Anthropic(facts) => format!("anthropic/{}", facts.id),
-        ModelChoice::Replay { path, .. } => format!("replay/{}", path.display()),
+        ModelChoice::Replay { path, .. } => {
+            // Where the cassette lies is nobody's business, and differs from machine to machine.
+            let name = path.file_name().unwrap_or(path.as_os_str());
+            format!("replay/{}", name.display())
+        }
     }
 }

@@ -18,29 +18,90 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sandbox", &["job"]),
     ("workspace", &["job", "sandbox"]),
     ("provider", &["job", "message", "models", "net", "sandbox"]),
-    ("tools", &["job", "message", "net", "policy", "sandbox", "schema", "workspace"]),
-    ("transcript", &["budget", "message", "models", "policy", "query", "stop"]),
-    ("report", &["budget", "message", "models", "policy", "query", "stop", "transcript"]),
+    (
+        "tools",
+        &[
+            "job",
+            "message",
+            "net",
+            "policy",
+            "sandbox",
+            "schema",
+            "workspace",
+        ],
+    ),
+    (
+        "transcript",
+        &["budget", "message", "models", "policy", "query", "stop"],
+    ),
+    (
+        "report",
+        &[
+            "budget",
+            "message",
+            "models",
+            "policy",
+            "query",
+            "stop",
+            "transcript",
+        ],
+    ),
     (
         "run",
         &[
-            "budget", "job", "message", "models", "net", "policy", "provider", "query", "sandbox", "schema",
-            "stop", "tools", "transcript", "workspace",
+            "budget",
+            "job",
+            "message",
+            "models",
+            "net",
+            "policy",
+            "provider",
+            "query",
+            "sandbox",
+            "schema",
+            "stop",
+            "tools",
+            "transcript",
+            "workspace",
         ],
     ),
     (
         "cli",
         &[
-            "budget", "job", "message", "models", "net", "policy", "provider", "query", "report", "run",
-            "sandbox", "schema", "stop", "tools", "transcript", "workspace",
+            "budget",
+            "job",
+            "message",
+            "models",
+            "net",
+            "policy",
+            "provider",
+            "query",
+            "report",
+            "run",
+            "sandbox",
+            "schema",
+            "stop",
+            "tools",
+            "transcript",
+            "workspace",
         ],
     ),
 ];
 
 /// Rooms without a clock, file, socket, process or await.
-const PURE: &[&str] = &["message", "stop", "schema", "models", "budget", "policy", "query", "job"];
+const PURE: &[&str] = &[
+    "message", "stop", "schema", "models", "budget", "policy", "query", "job",
+];
 
-const IMPURE_NAMES: &[&str] = &["std::fs", "std::process", "std::net", "std::env", "tokio", "ureq", "async "];
+const IMPURE_NAMES: &[&str] = &[
+    "std::fs",
+    "std::process",
+    "std::net",
+    "std::env",
+    "tokio",
+    "ureq",
+    "async ",
+];
 
 /// Crates that sit behind one room.
 const BEHIND: &[(&str, &[&str])] = &[
@@ -68,24 +129,37 @@ fn files_of(room: &str) -> Vec<(PathBuf, String)> {
             let path = entry.path();
             if path.is_dir() {
                 pending.push(path);
-            } else if path.extension().is_some_and(|e| e == "rs") && path.file_name().is_some_and(|n| n != "tests.rs") {
+            } else if path.extension().is_some_and(|e| e == "rs")
+                && path.file_name().is_some_and(|n| n != "tests.rs")
+            {
                 files.push(path);
             }
         }
     }
     assert!(!files.is_empty(), "the room {room} is empty");
-    files.into_iter().map(|path| (path.clone(), code(&fs::read_to_string(path).unwrap()))).collect()
+    files
+        .into_iter()
+        .map(|path| (path.clone(), code(&fs::read_to_string(path).unwrap())))
+        .collect()
 }
 
 /// The lines that are compiled into the product.
 fn code(text: &str) -> String {
     let product = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
-    product.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+    product
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// The rooms that a piece of code names as `crate::ROOM` or in `crate::{ROOM…, ROOM…}`.
 fn rooms_named(code: &str) -> BTreeSet<String> {
-    let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    let word = |text: &str| {
+        text.chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect::<String>()
+    };
     let mut rooms = BTreeSet::new();
     for rest in code.split("crate::").skip(1) {
         match rest.strip_prefix('{') {
@@ -125,7 +199,11 @@ fn every_arrow_is_in_the_table() {
             }
         }
     }
-    assert!(faults.is_empty(), "arrows against the table:\n{}", faults.join("\n"));
+    assert!(
+        faults.is_empty(),
+        "arrows against the table:\n{}",
+        faults.join("\n")
+    );
 }
 
 #[test]
@@ -149,7 +227,8 @@ fn a_crate_that_sits_behind_a_room_is_named_nowhere_else() {
     for (room, _) in ARROWS {
         for (path, code) in files_of(room) {
             for (name, rooms) in BEHIND {
-                let used = code.contains(&format!("{name}::")) || code.contains(&format!("use {name}"));
+                let used =
+                    code.contains(&format!("{name}::")) || code.contains(&format!("use {name}"));
                 if used && !rooms.contains(room) {
                     faults.push(format!("{}: {name}", path.display()));
                 }
@@ -171,7 +250,10 @@ fn every_room_is_in_the_table_in_lib_and_in_the_architecture() {
     let listed: BTreeSet<&str> = ARROWS.iter().map(|(room, _)| *room).collect();
     assert_eq!(declared, listed);
     for room in listed {
-        assert!(architecture.contains(&format!("`{room}")), "ARCHITECTURE.md does not name `{room}`");
+        assert!(
+            architecture.contains(&format!("`{room}")),
+            "ARCHITECTURE.md does not name `{room}`"
+        );
     }
 }
 

@@ -5,6 +5,9 @@
     reason = "a helper that fails, fails its test; clippy knows only the tests themselves"
 )]
 
+mod architecture;
+mod program;
 mod provider;
 mod requests;
+mod scenarios;
 mod server;
