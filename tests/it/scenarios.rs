@@ -402,7 +402,7 @@ fn a_connection_that_is_refused_ends_in_model_error() {
 
 #[test]
 fn a_stream_that_is_cut_is_tried_again_and_its_reservation_stays_taken() {
-    let cut = reply().text("half").cut_after(700);
+    let cut = reply().text("half").cut_after(450);
     let (ran, _) = run(JOB, vec![cut, reply().text("whole")], &PASSED);
     let prompt = ran.prompt(0);
     assert_eq!(prompt["result"], "whole");
