@@ -6,13 +6,20 @@ use super::decide::{
     ExplainedCommand, Policy, ResolvePath, Verdict, allowed_reason, denied_reason,
 };
 use super::operands::Operands;
-use super::programs::{Excess, Kind, ShellUse, base_name, excess, kind, shell_use};
+use super::options::{Excess, excess};
+use super::programs::{Kind, ShellUse, base_name, kind, shell_use};
 use super::rule::Rule;
 use super::shell::{SimpleCommand, shortened, simple_commands};
 use super::tool::ToolName;
 
 /// How many command lines inside a command line are looked into; more are not judged.
 const MAX_NESTED: usize = 32;
+
+/// How many words of a program that starts others are looked into, one start after another.
+const MAX_WORDS: usize = 256;
+
+/// How many options before a subcommand are seen through.
+const MAX_LEADING: usize = 16;
 
 /// Why a part may not run.
 pub(super) struct Hit<'a> {
@@ -179,6 +186,7 @@ impl<'a> Judge<'a> {
         };
         let hit = self
             .denying(words)
+            .filter(stands)
             .or_else(|| self.operands.objection(words).filter(stands))
             .or_else(|| self.inside(words, 0).filter(stands));
         // Later parts are judged from where this one leads, whether it may go there or not.
@@ -190,10 +198,15 @@ impl<'a> Judge<'a> {
     ///
     /// Directories before the program's name and options before a subcommand do not hide it.
     fn denying(&self, words: &[String]) -> Option<Hit<'a>> {
+        if self.policy.deny.iter().all(|rule| rule.command().is_none()) {
+            return None;
+        }
         let short: Vec<&str> = std::iter::once(base_name(&words[0]))
             .chain(words[1..].iter().map(String::as_str))
             .collect();
-        let readings = without_leading_options(&short);
+        let Some(readings) = without_leading_options(&short) else {
+            return Some(opaque(words, "has too many options to be followed"));
+        };
         let rule = self.policy.deny.iter().find(|rule| {
             rule.command().is_some_and(|pattern| {
                 let plain = pattern.without_directory();
@@ -231,6 +244,9 @@ impl<'a> Judge<'a> {
 
     /// The same for the words of a program that starts what some of them name: any may be the start.
     fn inside_words(&mut self, words: &[String], depth: usize) -> Option<Hit<'a>> {
+        if words.len() > MAX_WORDS {
+            return Some(opaque(words, "has too many words to be followed"));
+        }
         (1..words.len()).find_map(|start| {
             let inner = &words[start..];
             if matches!(base_name(&words[0]), "command" | "builtin" | "exec" | "env")
@@ -370,7 +386,9 @@ fn all_allowed(parts: &[(&SimpleCommand, Part<'_>)]) -> Verdict {
 
 /// The command as it is, and with options before its first ordinary word left out: `git -C x push` is
 /// also `git x push` and `git push`, for an option may or may not take the word after it.
-fn without_leading_options<'w>(words: &[&'w str]) -> Vec<Vec<&'w str>> {
+///
+/// `None` when there are too many.
+fn without_leading_options<'w>(words: &[&'w str]) -> Option<Vec<Vec<&'w str>>> {
     let mut readings = vec![words.to_vec()];
     let mut start = 1;
     while start < words.len() {
@@ -380,13 +398,16 @@ fn without_leading_options<'w>(words: &[&'w str]) -> Vec<Vec<&'w str>> {
             break;
         }
         start += 1;
+        if start > MAX_LEADING {
+            return None;
+        }
         readings.push(
             std::iter::once(words[0])
                 .chain(words[start..].iter().copied())
                 .collect(),
         );
     }
-    readings
+    Some(readings)
 }
 
 /// The smallest sensible rule that allows a command.

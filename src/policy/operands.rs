@@ -9,13 +9,16 @@ use std::path::{Path, PathBuf};
 use super::bash::{Hit, Lift};
 use super::decide::{Policy, ResolvePath, Resolved, denied_reason};
 use super::programs::{base_name, is_reader, is_recursive, is_writer};
-use super::protected::forbidden;
+use super::protected::{forbidden, holds_protected};
 use super::rule::Rule;
 use super::shell::shortened;
 use super::tool::ToolName;
 
 /// In how many directories a command may find itself, as far as can be told; more are not followed.
 const MAX_DIRECTORIES: usize = 8;
+
+/// After how many `=`, `:` and `@` of a word, from each end, a path is looked for.
+const MAX_SEPARATORS: usize = 8;
 
 /// Resolves the words of a command line's parts, following `cd`.
 pub(super) struct Operands<'a> {
@@ -46,6 +49,9 @@ impl<'a> Operands<'a> {
     /// What speaks against the files that a command names.
     pub(super) fn objection(&self, words: &[String]) -> Option<Hit<'a>> {
         let manner = manner(words);
+        if !manner.is_known && self.binding(manner).all(|rule| rule.path().is_none()) {
+            return None;
+        }
         let Some(directories) = self.directories_of(words) else {
             return Some(Hit {
                 rule: None,
@@ -204,10 +210,10 @@ impl<'a> Operands<'a> {
             return None;
         }
         if manner.changes {
-            let closed = path
-                .both()
-                .into_iter()
-                .find_map(|path| self.policy.closed_part(&ToolName::Write, path));
+            let closed = path.both().into_iter().find_map(|path| {
+                let whole = is_recursive(words).then(|| holds_protected(path)).flatten();
+                whole.or_else(|| self.policy.closed_part(&ToolName::Write, path))
+            });
             if let Some(part) = closed {
                 return Some(Hit {
                     rule: None,
@@ -367,11 +373,19 @@ fn candidates(word: &str, is_git: bool) -> Vec<&str> {
     {
         candidates.push(&word[at..]);
     }
-    for (at, c) in word.char_indices() {
-        if matches!(c, '=' | ':' | '@') {
-            candidates.push(&word[at + 1..]);
-        }
-    }
+    let separators: Vec<usize> = word
+        .char_indices()
+        .filter(|(_, c)| matches!(c, '=' | ':' | '@'))
+        .map(|(at, _)| at)
+        .collect();
+    // A commit message may hold any number of these; a word that names a file holds few.
+    let first = separators.iter().take(MAX_SEPARATORS);
+    let last = separators
+        .iter()
+        .skip(MAX_SEPARATORS)
+        .rev()
+        .take(MAX_SEPARATORS);
+    candidates.extend(first.chain(last).map(|at| &word[at + 1..]));
     if is_git {
         // `:/x`, `:!x`, `:(top)x`: a path from the top of the repository.
         for at in 0..candidates.len() {
