@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::bash::{Hit, Lift};
+use super::bash::{Hit, Lift, shown};
 use super::decide::{Policy, ResolvePath, Resolved, denied_reason};
 use super::programs::{base_name, is_reader, is_recursive, is_writer};
 use super::protected::{forbidden, holds_protected};
@@ -57,7 +57,7 @@ impl<'a> Operands<'a> {
                 rule: None,
                 reason: format!(
                     "`{}` names more directories to work in than can be followed",
-                    shortened(&words.join(" "))
+                    shown(words)
                 ),
                 lifted_by: Lift::Spelled,
             });
@@ -100,7 +100,7 @@ impl<'a> Operands<'a> {
         if words[0] != "cd" {
             return None;
         }
-        let shown = shortened(&words.join(" "));
+        let shown = shown(words);
         let hit = |lifted_by, why: String| {
             Some(Hit {
                 rule: None,
@@ -126,6 +126,12 @@ impl<'a> Operands<'a> {
                 "leads to a place that is not known".to_owned(),
             );
         };
+        if self.directories.len() > MAX_DIRECTORIES {
+            return hit(
+                Lift::Nothing,
+                "changes the directory once too often".to_owned(),
+            );
+        }
         let mut outside = None;
         for directory in self.directories.clone() {
             let path = self.resolve.resolve(&target, &directory);
@@ -220,7 +226,7 @@ impl<'a> Operands<'a> {
                     reason: format!(
                         "`{}` in `{}` is protected (`{}` decides what programs do later)",
                         shortened(word),
-                        shortened(&words.join(" ")),
+                        shown(words),
                         part.display()
                     ),
                     lifted_by: Lift::Spelled,
@@ -240,7 +246,7 @@ impl<'a> Operands<'a> {
             reason: format!(
                 "`{}` in `{}` cannot be opened: {why}",
                 shortened(word),
-                shortened(&words.join(" "))
+                shown(words)
             ),
             lifted_by: Lift::SpelledOrBare,
         })
@@ -265,7 +271,7 @@ impl<'a> Operands<'a> {
             reason: format!(
                 "`{}` in `{}` is the workspace, a home or a system directory",
                 shortened(word),
-                shortened(&words.join(" "))
+                shown(words)
             ),
             lifted_by: Lift::Spelled,
         })
@@ -306,7 +312,7 @@ impl<'a> Operands<'a> {
             rule: Some(rule),
             reason: format!(
                 "`{}` works on whole directories, of which `{}` ({}) denies a part",
-                shortened(&words.join(" ")),
+                shown(words),
                 rule.text(),
                 rule.place()
             ),
@@ -325,10 +331,7 @@ impl<'a> Operands<'a> {
 fn denied<'a>(rule: &'a Rule, words: &[String], word: &str) -> Hit<'a> {
     Hit {
         rule: Some(rule),
-        reason: denied_reason(
-            rule,
-            format!("`{}` in `{}`", shortened(word), shortened(&words.join(" "))),
-        ),
+        reason: denied_reason(rule, format!("`{}` in `{}`", shortened(word), shown(words))),
         lifted_by: Lift::Nothing,
     }
 }

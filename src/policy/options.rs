@@ -295,7 +295,7 @@ fn git_word(words: &[String], at: usize) -> Option<&'static str> {
             Some(RUNS)
         }
         // Files outside a repository are compared as with --no-index.
-        Some("diff") if leaves(word) => Some(READS),
+        Some("diff") if leaves(word) => Some("may lie outside the repository"),
         _ => None,
     }
 }

@@ -145,6 +145,14 @@ pub(super) fn is_cluster_with(word: &str, letters: &[char]) -> bool {
         .is_some_and(|rest| !rest.starts_with('-') && rest.contains(letters))
 }
 
+/// Whether an evaluator is built into the shell, so that no other program can start it.
+pub(super) fn is_builtin(program: &str) -> bool {
+    /// The evaluators that are programs of their own.
+    const PROGRAMS: &str = "watch su script parallel sem flock lockf at batch crontab tmux screen vi \
+        vim nvim view ex ed emacs expect gnome-terminal xterm dialog";
+    !lists(PROGRAMS, base_name(program))
+}
+
 /// What a shell is started for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShellUse<'a> {

@@ -10,8 +10,8 @@ use super::decide::Roots;
 
 /// Names of directories that are protected with all they hold, at any depth.
 ///
-/// Source: Claude Code's permission rules, "protected paths", as of August 2026, and
-/// `.github/workflows`, which runs with the repository's secrets.
+/// Source: Claude Code's permission rules, "protected paths", as of August 2026. Added are the
+/// definitions of CI jobs, which run with the repository's secrets.
 const DIRECTORIES: [&[&str]; 13] = [
     &[".git"],
     &[".github", "workflows"],

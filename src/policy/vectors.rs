@@ -461,7 +461,7 @@ fn a_denial_names_the_part_the_rule_and_what_would_allow_it() {
         ),
         (
             command("timeout 5 'a b'"),
-            "no rule allows `timeout 5 a b`",
+            "no rule allows `timeout 5 'a b'`",
             None,
             Some("Bash(timeout 5 'a b')"),
         ),
