@@ -207,6 +207,9 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("tests", "checks"),
 ];
 
+/// So many names are told at once when none of them is near.
+const FEW: usize = 8;
+
 /// Notes a key that the mapping does not have, with the name that was probably meant.
 pub(super) fn unknown_key(faults: &mut Faults, entry: &Entry, within: &str, known: &[&str]) {
     let written = entry.key.text.as_str();
@@ -216,7 +219,8 @@ pub(super) fn unknown_key(faults: &mut Faults, entry: &Entry, within: &str, know
         .map(|(_, ours)| *ours);
     let help = match elsewhere.or_else(|| nearest(written, known.iter().copied())) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known here: {}", known.join(", ")),
+        None if known.len() <= FEW => format!("known here: {}", known.join(", ")),
+        None => "no key has a name like it".to_owned(),
     };
     faults.error(
         entry.key.span,

@@ -83,12 +83,21 @@ pub(super) fn parse(text: &Text<'_>) -> Result<(Node, Vec<Fault>), Fault> {
     }
     .deserialize(first);
     let State {
-        fatal, repeated, ..
+        fatal,
+        repeated,
+        last,
+        ..
     } = walk.state.into_inner();
     if let Some(fatal) = fatal {
         return Err(fatal);
     }
-    let mut root = root.map_err(|error| syntax(text, &error))?;
+    let mut root = root.map_err(|error| {
+        if error.to_string() == "repetition limit exceeded" {
+            too_much(last)
+        } else {
+            syntax(text, &error)
+        }
+    })?;
     root.span = match &root.content {
         Content::Map(entries) => entries
             .first()
@@ -133,7 +142,17 @@ fn second_document(text: &Text<'_>) -> Position {
         .map_or(Position::START, |at| text.clamp(at))
 }
 
-/// The parser's words, without the place that stands in front of the message anyway.
+fn too_much(at: Position) -> Fault {
+    Fault::error(
+        Span::point(at),
+        "the file holds too much when its aliases are unfolded",
+    )
+    .help(format!(
+        "at most {MAX_NODES} values and {MAX_TEXT_BYTES} bytes of text"
+    ))
+}
+
+/// The parser's words, told apart into what, where and, as help, in the middle of what.
 fn syntax(text: &Text<'_>, error: &serde_yaml::Error) -> Fault {
     let at = error
         .location()
@@ -141,6 +160,7 @@ fn syntax(text: &Text<'_>, error: &serde_yaml::Error) -> Fault {
             line: u32::try_from(location.line()).unwrap_or(u32::MAX),
             column: u32::try_from(location.column()).unwrap_or(u32::MAX),
         });
+    let at = text.clamp(at);
     let words = error.to_string();
     // The reader refuses a character before any line is counted.
     if let Some((_, offset)) = words.split_once(" at position ") {
@@ -151,13 +171,47 @@ fn syntax(text: &Text<'_>, error: &serde_yaml::Error) -> Fault {
         )
         .help("write it in double quotes as an escape, such as \"\\e\"");
     }
-    let at = text.clamp(at);
-    let words = words.split(" at line ").next().unwrap_or(&words);
-    let fault = Fault::error(Span::point(at), format!("not valid YAML: {words}"));
+    let (what, middle) = words.split_once(", while ").unwrap_or((&words, ""));
+    let what = what.split(" at line ").next().unwrap_or(what);
+    if middle.starts_with("scanning a quoted scalar")
+        && let Some(opened) = place_in(middle)
+    {
+        return Fault::error(
+            Span::point(text.clamp(opened)),
+            "a quote is opened here and never closed",
+        )
+        .help("close it; inside double quotes write \\\" and inside single quotes '' for a quote");
+    }
+    if what == "unknown anchor" {
+        let token = text.token(at);
+        let span = Span {
+            at,
+            width: token.width(token.word()),
+        };
+        let message = format!("no anchor comes before the alias {}", quote(token.word()));
+        return Fault::error(span, message)
+            .help("a text that begins with `*` must stand in quotes");
+    }
+    let fault = Fault::error(Span::point(at), format!("not valid YAML: {what}"));
     if text.line(at.line).trim_start_matches(' ').starts_with('\t') {
         return fault.help("YAML is indented with spaces, never with tabs");
     }
-    fault
+    if what.starts_with("mapping values are not allowed") {
+        return fault.help("a text with a colon in it must stand in quotes");
+    }
+    if middle.is_empty() {
+        return fault;
+    }
+    fault.help(format!("the parser was {middle}"))
+}
+
+/// The place at the end of the parser's words: `… at line 3 column 7`.
+fn place_in(words: &str) -> Option<Position> {
+    let (line, column) = words.rsplit_once(" at line ")?.1.split_once(" column ")?;
+    Some(Position {
+        line: line.parse().ok()?,
+        column: column.parse().ok()?,
+    })
 }
 
 /// What a walk over the parser's events has met.
@@ -178,6 +232,8 @@ struct State<'t> {
     repeated: Vec<Fault>,
     /// Places of repeated keys already noted: an alias shows them again.
     noted: HashSet<Position>,
+    /// Where the latest value stands: the parser's own limit on aliases names no place.
+    last: Position,
     /// Why the walk was given up.
     fatal: Option<Fault>,
 }
@@ -198,19 +254,12 @@ impl<'t> Walk<'t> {
             )));
         }
         let mut state = self.state.borrow_mut();
+        state.last = at;
         state.nodes += 1;
         state.text_bytes += text_bytes;
         if state.nodes > MAX_NODES || state.text_bytes > MAX_TEXT_BYTES {
             drop(state);
-            return Err(self.refuse(
-                Fault::error(
-                    Span::point(at),
-                    "the file holds too much when its aliases are unfolded",
-                )
-                .help(format!(
-                    "at most {MAX_NODES} values and {MAX_TEXT_BYTES} bytes of text"
-                )),
-            ));
+            return Err(self.refuse(too_much(at)));
         }
         Ok(())
     }
