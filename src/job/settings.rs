@@ -232,7 +232,7 @@ fn check(reader: &mut Reader<'_>, node: &Node) -> Option<CheckEntry> {
         "tools_used",
     ];
     let help = "a check is a mapping: `{command: \"make test\", timeout: 10m}`";
-    let entries = value::map(&mut reader.faults, "checks", node, help)?;
+    let entries = value::map(&mut reader.faults, "checks[…]", node, help)?;
     let mut command = None;
     let mut timeout = None;
     // A mistyped key is told by itself.
