@@ -75,6 +75,11 @@ impl Faults {
         );
     }
 
+    /// So much is wrong that most of it will not be shown: no need to look for near names.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.list.len() > 2 * MOST
+    }
+
     /// Whether something was noted that lets nothing run.
     pub(super) fn has_errors(&self) -> bool {
         self.list

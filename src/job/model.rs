@@ -51,7 +51,9 @@ pub(super) fn choose(
         Some((provider, name)) => (provider, name),
         None if text.starts_with("claude-") => ("anthropic", text),
         None => {
-            let help = match nearest(text, models::known_ids()) {
+            let near = nearest(text, models::known_ids())
+                .or_else(|| nearest(&format!("claude-{text}"), models::known_ids()));
+            let help = match near {
                 Some(near) => format!("did you mean `anthropic/{near}`?"),
                 None => "write `anthropic/MODEL` or `replay/PATH`".to_owned(),
             };

@@ -72,7 +72,11 @@ fn read_one(reader: &mut Reader<'_>, key: &str, node: &Node, is_allow: bool) -> 
             }
         }
     }
-    if !entries.iter().any(|entry| entry.key.text == "rule") {
+    // A mistyped key is told by itself.
+    if entries
+        .iter()
+        .all(|entry| matches!(entry.key.text.as_str(), "note" | "tests"))
+    {
         let help = "write `{rule: \"Bash(git log *)\", note: \"…\"}`";
         reader
             .faults

@@ -6,6 +6,7 @@
 )]
 
 mod architecture;
+mod job_files;
 mod program;
 mod provider;
 mod requests;
