@@ -98,18 +98,17 @@ impl<'t> Token<'t> {
     }
 
     fn quoted_width(&self) -> usize {
-        let mut characters = self.rest.chars();
+        let mut characters = self.rest.chars().peekable();
         let Some(quote) = characters.next() else {
             return 0;
         };
         let mut width = 1;
-        let mut is_escaped = false;
-        for c in characters {
+        while let Some(c) = characters.next() {
             width += 1;
-            if is_escaped {
-                is_escaped = false;
-            } else if c == '\\' && quote == '"' {
-                is_escaped = true;
+            let is_escape = c == '\\' && quote == '"';
+            let is_doubled = c == '\'' && quote == c && characters.peek() == Some(&c);
+            if is_escape || is_doubled {
+                width += characters.next().map_or(0, |_| 1);
             } else if c == quote {
                 return width;
             }
