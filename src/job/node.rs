@@ -295,10 +295,10 @@ impl Walk<'_> {
         }
         let mut state = self.state.borrow_mut();
         if let Some(anchor) = token.anchor {
-            state.anchors.insert(anchor, at);
+            state.anchors.insert(anchor, token.at);
         }
         let Some(alias) = token.alias() else {
-            return Ok(at);
+            return Ok(token.at);
         };
         let anchored = state.anchors.get(alias).copied().unwrap_or(at);
         Ok(*state.aliases.entry(at).or_insert(anchored))
@@ -542,7 +542,9 @@ mod tests {
                 }
                 Content::List(nodes) => {
                     places.push(place(node.span, "list"));
-                    nodes.iter().for_each(|node| note(node, places));
+                    for node in nodes {
+                        note(node, places);
+                    }
                 }
                 Content::Map(entries) => {
                     places.push(place(node.span, "map"));
