@@ -64,7 +64,10 @@ pub(super) fn choose(
         "replay" => replay(&named.base.join(name), file.matching, source).or_else(|reason| {
             fault(
                 format!("there is no cassette at {}: {reason}", quote(name)),
-                "the path is relative to the job file; `--record DIR` writes a cassette",
+                match named.origin {
+                    Some(_) => "the path is relative to the working directory; `--record DIR` writes a cassette",
+                    None => "the path is relative to the job file; `--record DIR` writes a cassette",
+                },
             )
         }),
         "anthropic" => match facts(name, &file.providers) {

@@ -258,7 +258,7 @@ struct State<'t> {
     fatal: Option<Fault>,
 }
 
-impl<'t> Walk<'t> {
+impl Walk<'_> {
     /// Gives the walk up.
     fn refuse<E: Error>(&self, fault: Fault) -> E {
         self.state.borrow_mut().fatal.get_or_insert(fault);
@@ -295,10 +295,10 @@ impl<'t> Walk<'t> {
         }
         let mut state = self.state.borrow_mut();
         if let Some(anchor) = token.anchor {
-            state.anchors.insert(anchor, at);
+            state.anchors.insert(anchor, token.at);
         }
         let Some(alias) = token.alias() else {
-            return Ok(at);
+            return Ok(token.at);
         };
         let anchored = state.anchors.get(alias).copied().unwrap_or(at);
         Ok(*state.aliases.entry(at).or_insert(anchored))
@@ -522,5 +522,129 @@ impl<'de> Visitor<'de> for Reading<'_, '_> {
             Fault::error(Span::point(at), "YAML tags are not allowed in a job file")
                 .help("write the value without the `!…` in front"),
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every value and key as `line:column+width text`, in order.
+    fn places(yaml: &str) -> Vec<String> {
+        fn note(node: &Node, places: &mut Vec<String>) {
+            let place = |span: Span, what: &str| {
+                format!("{}:{}+{} {what}", span.at.line, span.at.column, span.width)
+            };
+            match &node.content {
+                Content::Scalar(scalar) => {
+                    let what = format!("{:?} {:?} {}", scalar.style, scalar.kind, scalar.text);
+                    places.push(place(node.span, &what));
+                }
+                Content::List(nodes) => {
+                    places.push(place(node.span, "list"));
+                    for node in nodes {
+                        note(node, places);
+                    }
+                }
+                Content::Map(entries) => {
+                    places.push(place(node.span, "map"));
+                    for Entry { key, value } in entries {
+                        places.push(place(key.span, &format!("key {}", key.text)));
+                        note(value, places);
+                    }
+                }
+            }
+        }
+        let (root, repeated) = parse(&Text::new(yaml)).expect("a tree");
+        assert_eq!(repeated, []);
+        let mut places = Vec::new();
+        note(&root, &mut places);
+        // The root's own place is its first key's.
+        places.remove(0);
+        places
+    }
+
+    #[test]
+    fn block_style_is_placed() {
+        assert_eq!(
+            places(
+                "a: 1e3\nlöng key:\n  - x y # z\n  - \"q\\\"\" \n  -\n  - b: ~\n    c: |\n      text\n"
+            ),
+            [
+                "1:1+1 key a",
+                "1:4+3 Plain Float(1000.0) 1e3",
+                "2:1+8 key löng key",
+                "3:3+1 list",
+                "3:5+3 Plain Text x y",
+                "4:5+5 Quoted Text q\"",
+                "5:4+1 Plain Null ",
+                "6:5+1 map",
+                "6:5+1 key b",
+                "6:8+1 Plain Null ~",
+                "7:5+1 key c",
+                "7:8+1 Block Text text\n",
+            ]
+        );
+    }
+
+    #[test]
+    fn flow_style_is_placed() {
+        assert_eq!(
+            places("{a: [1, 'it''s', ], \"b\": {}, c: no, d: }"),
+            [
+                "1:2+1 key a",
+                "1:5+1 list",
+                "1:6+1 Plain Whole(1) 1",
+                "1:9+7 Quoted Text it's",
+                "1:21+3 key b",
+                "1:26+1 map",
+                "1:30+1 key c",
+                "1:33+2 Plain Text no",
+                "1:37+1 key d",
+                "1:40+1 Plain Null ",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_alias_stands_where_it_is_used_and_is_written_as_its_anchor() {
+        assert_eq!(
+            places("a: &x no\nb: *x\nc: &l [&x 'no', *x]\nd: [*l, *x]\n"),
+            [
+                "1:1+1 key a",
+                "1:7+2 Plain Text no",
+                "2:1+1 key b",
+                "2:4+2 Plain Text no",
+                "3:1+1 key c",
+                "3:7+1 list",
+                "3:11+4 Quoted Text no",
+                "3:17+2 Quoted Text no",
+                "4:1+1 key d",
+                "4:4+1 list",
+                "4:5+1 list",
+                "3:11+4 Quoted Text no",
+                "3:17+2 Quoted Text no",
+                "4:9+2 Quoted Text no",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_name_given_anew_does_not_change_what_was_said_before() {
+        assert_eq!(
+            places("a: &x no\nb: &l [*x]\nc: &x 'no'\nd: *l\n"),
+            [
+                "1:1+1 key a",
+                "1:7+2 Plain Text no",
+                "2:1+1 key b",
+                "2:7+1 list",
+                "2:8+2 Plain Text no",
+                "3:1+1 key c",
+                "3:7+4 Quoted Text no",
+                "4:1+1 key d",
+                "4:4+1 list",
+                "2:8+2 Plain Text no",
+            ]
+        );
     }
 }

@@ -53,12 +53,13 @@ fn read_one(reader: &mut Reader<'_>, key: &str, node: &Node, is_allow: bool) -> 
         let text = value::text(&mut reader.faults, key, node)?;
         return parse(reader, &text, None, is_allow);
     };
-    let (mut rule, mut note) = (None, None);
+    let mut text = None;
+    let mut said = None;
     for entry in entries {
         let (key, node) = (entry.key.text.as_str(), &entry.value);
         match key {
-            "rule" => rule = value::text(&mut reader.faults, key, node),
-            "note" => note = value::text(&mut reader.faults, key, node).map(|at| at.value),
+            "rule" => text = value::text(&mut reader.faults, key, node),
+            "note" => said = value::text(&mut reader.faults, key, node).map(|at| at.value),
             "tests" if node.has_no_entries() => {}
             "tests" => unsupported(
                 &mut reader.faults,
@@ -82,7 +83,7 @@ fn read_one(reader: &mut Reader<'_>, key: &str, node: &Node, is_allow: bool) -> 
             .faults
             .error(node.span, "a rule without `rule`", help);
     }
-    parse(reader, &rule?, note, is_allow)
+    parse(reader, &text?, said, is_allow)
 }
 
 fn parse(

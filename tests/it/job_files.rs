@@ -170,7 +170,7 @@ fn g54_a_repeated_or_mistyped_key_and_a_mistyped_rule_let_nothing_run() {
 }
 
 fn usd(dollars: f64) -> Usd {
-    Usd::from_decimal(dollars).unwrap()
+    Usd::from_decimal(dollars).expect("an amount")
 }
 
 fn micros(dollars_per_million: f64) -> Usd {
@@ -226,7 +226,7 @@ fn the_smallest_job_has_the_defaults_of_the_specification() {
             on_denied: OnDenied::Fail,
             max_turns: 25,
             max_budget: Some(usd(0.5)),
-            timeout: Duration::from_secs(1800),
+            timeout: Duration::from_mins(30),
             workspace: PathBuf::from("/repo"),
             env: Env::default(),
             checks: vec![],
@@ -325,7 +325,7 @@ fn what_a_prompt_says_wins_over_what_the_job_says() {
             on_denied: OnDenied::Warn,
             max_turns: 3,
             max_budget: Some(usd(1.0)),
-            timeout: Duration::from_secs(3600),
+            timeout: Duration::from_hours(1),
             workspace: PathBuf::from("/repo/sub"),
             env: Env {
                 pass: vec!["A".to_owned()],
@@ -335,7 +335,7 @@ fn what_a_prompt_says_wins_over_what_the_job_says() {
                 id: "check-1".to_owned(),
                 line: 17,
                 command: "make test".to_owned(),
-                timeout: Duration::from_secs(300),
+                timeout: Duration::from_mins(5),
             }],
             limits: Limits {
                 attempts: 4,
@@ -535,7 +535,7 @@ fn all_files_of_a_run_are_told_their_faults_at_once() {
 fn what_is_too_large_or_too_deep_is_refused() {
     let mut bomb = format!("a: &a \"{}\"\nb:\n", "x".repeat(900_000));
     bomb.push_str(&"  - *a\n".repeat(10_000));
-    let many_prompts = format!("max_budget_usd: 1\nprompts: [{}]", "x,".repeat(300_000));
+    let many_prompts = format!("max_budget_usd: 1\nprompts: [{}]", "x,".repeat(60_000));
     for (text, said) in [
         (
             "#".repeat((1 << 20) + 1),
@@ -548,7 +548,7 @@ fn what_is_too_large_or_too_deep_is_refused() {
         ("[".repeat(1000), "1:66: nested more than 64 levels deep"),
         (
             "{a: ".repeat(1000),
-            "1:257: nested more than 64 levels deep",
+            "1:258: nested more than 64 levels deep",
         ),
         (
             "- ".repeat(50_000),
@@ -556,11 +556,11 @@ fn what_is_too_large_or_too_deep_is_refused() {
         ),
         (
             bomb,
-            "10:5: the file holds too much when its aliases are unfolded",
+            "11:5: the file holds too much when its aliases are unfolded",
         ),
         (
             many_prompts,
-            "2:99993: the file holds too much when its aliases are unfolded",
+            "2:100001: the file holds too much when its aliases are unfolded",
         ),
     ] {
         let faults = Memory::with(text).load("job.yaml").unwrap_err();
@@ -574,8 +574,8 @@ fn what_is_too_large_or_too_deep_is_refused() {
 
 #[test]
 fn a_file_of_faults_shows_the_first_hundred() {
-    let keys: String = (0..3000).map(|i| format!("key{i}: 1\n")).collect();
-    let faults = Memory::with(keys).load("job.yaml").unwrap_err();
+    let keys: Vec<String> = (0..3000).map(|i| format!("key{i}: 1\n")).collect();
+    let faults = Memory::with(keys.concat()).load("job.yaml").unwrap_err();
     assert_eq!(faults.len(), 100);
     assert_eq!(
         faults[99].message,
@@ -655,7 +655,7 @@ const PIECES: &[&str] = &[
 /// Where diagnostics point must be in the text that they show.
 fn assert_places_exist(text: &str, said: &[Diagnostic]) {
     for diagnostic in said {
-        let length = u32::try_from(diagnostic.source.chars().count()).unwrap();
+        let length = u32::try_from(diagnostic.source.chars().count()).expect("a line");
         assert!(diagnostic.line >= 1, "{diagnostic:?}");
         assert!(
             (1..=length + 1).contains(&diagnostic.column),
