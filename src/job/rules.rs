@@ -3,24 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::policy::{Place, Policy, Roots, Rule};
+use crate::policy::{Place, Policy, Roots, Rule, ToolName};
 
 use super::file::Reader;
 use super::keys;
 use super::locate::Span;
 use super::node::{Content, Node};
 use super::value::{self, At, unsupported};
-
-/// Tools of the specification that this version does not have. A deny rule may name them: there is
-/// nothing to deny. An allow rule that names one would promise what does not happen.
-const UNBUILT: &[&str] = &[
-    "WebFetch",
-    "Task",
-    "Agent",
-    "TodoWrite",
-    "Finish",
-    "StructuredOutput",
-];
 
 /// A rule and where it stands.
 #[derive(Clone, Debug)]
@@ -92,25 +81,23 @@ fn parse(
     note: Option<String>,
     is_allow: bool,
 ) -> Option<ListedRule> {
-    let tool = text.value.split('(').next().unwrap_or_default();
-    if is_allow && (UNBUILT.contains(&tool) || tool.starts_with("mcp__")) {
-        unsupported(
-            &mut reader.faults,
-            text.span,
-            tool,
-            "leave the rule out: this version has Read, Write, Edit, Glob, Grep and Bash",
-        );
-        return None;
-    }
     let place = Place {
         file: Arc::clone(&reader.name),
         line: text.span.at.line,
         column: text.span.at.column,
     };
     match Rule::parse(&text.value, place, note) {
+        // A deny rule may name a tool that is not built: there is nothing to deny. An allow rule that
+        // names one would promise what does not happen.
+        Ok(rule) if is_allow && !rule.tool().is_built() => {
+            let built = ToolName::BUILT.map(|tool| tool.to_string()).join(", ");
+            let help = format!("leave the rule out: this version has {built}");
+            unsupported(&mut reader.faults, text.span, rule.tool().as_str(), &help);
+            None
+        }
         Ok(rule) => Some(ListedRule {
+            is_bash: *rule.tool() == ToolName::Bash,
             rule,
-            is_bash: tool == "Bash",
             span: text.span,
         }),
         Err(error) => {

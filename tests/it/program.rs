@@ -6,7 +6,6 @@
 //! assert_eq!(ran.code, 0);
 //! ```
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
