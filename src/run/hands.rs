@@ -10,11 +10,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 
-use crate::budget::{self, Ledger, Reservation};
 use crate::message::{
-    Billing, Failure, FailureKind, Reply, Request, RequestNumber, ToolResult, ToolUse, Usage,
+    Failure, FailureKind, Reply, Request, RequestNumber, ToolResult, ToolUse, Usage,
 };
-use crate::models::{Price, Usd};
 use crate::provider::StreamEvent;
 use crate::query::{Effect, End, Input, Purpose, Timer};
 use crate::tools::shorten;
@@ -24,6 +22,7 @@ use super::authorize::{self, Permitted};
 use super::checks;
 use super::kit::Kit;
 use super::prefix::{Entry, Lead, wait};
+use super::purse::Purse;
 use super::record::{Detail, Told};
 use super::signal::{EndingSignal, first};
 
@@ -74,8 +73,7 @@ pub(super) struct Tally {
 /// The hands of one conversation.
 pub(super) struct Hands {
     kit: Arc<Kit>,
-    ledger: Ledger,
-    reserved: HashMap<RequestNumber, Reservation>,
+    purse: Purse,
     outgoing: Option<Outgoing>,
     permits: HashMap<String, Permitted>,
     tasks: JoinSet<()>,
@@ -95,9 +93,8 @@ impl Hands {
     pub(super) fn new(kit: Arc<Kit>, signal: watch::Receiver<Option<EndingSignal>>) -> Self {
         let (answers, inbox) = mpsc::unbounded_channel();
         Self {
-            ledger: Ledger::new(kit.prompt.max_budget),
+            purse: Purse::new(kit.prompt.max_budget, kit.price, kit.price_is_given),
             kit,
-            reserved: HashMap::new(),
             outgoing: None,
             permits: HashMap::new(),
             tasks: JoinSet::new(),
@@ -117,9 +114,9 @@ impl Hands {
         self.tally
     }
 
-    /// What was spent, and what may have been spent on top.
-    pub(super) fn money(&self) -> (Usd, Usd) {
-        (self.ledger.spent(), self.ledger.unsettled())
+    /// What was spent.
+    pub(super) fn purse(&self) -> &Purse {
+        &self.purse
     }
 
     /// Begins what an effect asks for; its answer comes from [`Self::next_input`].
@@ -246,36 +243,18 @@ impl Hands {
         outcome: Result<Reply, Failure>,
     ) -> Told {
         self.tally.duration_api += took;
-        let reservation = self.reserved.remove(&request);
         match outcome {
             Ok(reply) => {
-                let cost = budget::cost(&self.price_of(&reply), &reply.usage);
+                let cost = self.purse.settle(request, &reply);
                 self.tally.usage += reply.usage;
-                if let Some(reservation) = reservation {
-                    self.ledger.settle(reservation, cost);
-                }
-                let input = Input::ReplyComplete {
-                    request,
-                    reply: Arc::new(reply),
-                };
+                let reply = Arc::new(reply);
                 Told {
-                    input,
+                    input: Input::ReplyComplete { request, reply },
                     detail: Detail::Replied { cost },
                 }
             }
             Err(failure) => {
-                let unsettled = match (reservation, failure.billing) {
-                    (None, _) => Usd::ZERO,
-                    (Some(reservation), Billing::Nothing) => {
-                        self.ledger.settle(reservation, Usd::ZERO);
-                        Usd::ZERO
-                    }
-                    (Some(reservation), Billing::Unknown(_)) => {
-                        let amount = reservation.amount();
-                        self.ledger.keep(reservation);
-                        amount
-                    }
-                };
+                let unsettled = self.purse.settle_failure(request, &failure);
                 Told {
                     input: Input::RequestFailed { request, failure },
                     detail: Detail::Failed { unsettled },
@@ -284,34 +263,12 @@ impl Hands {
         }
     }
 
-    /// The price of the model that answered where it is known, else of the one that was asked.
-    fn price_of(&self, reply: &Reply) -> Price {
-        match self.kit.price {
-            Price::Free => Price::Free,
-            asked @ Price::PerToken { .. } if self.kit.price_is_given => asked,
-            asked @ Price::PerToken { .. } => crate::models::nearest(&reply.model)
-                .and_then(|model| model.price)
-                .unwrap_or(asked),
-        }
-    }
-
-    /// Sets money aside for a request, with a lower output limit if the wished one does not fit.
+    /// Sets money aside for a request; it leaves once that is recorded.
     fn reserve(&mut self, purpose: Purpose, mut request: Request, input_bound: u64, floor: u64) {
-        let worst = |max_tokens| budget::worst_case(&self.kit.price, input_bound, max_tokens);
-        let fitting = self.ledger.left().map_or(request.max_tokens, |left| {
-            fitting_max_tokens(&worst, left, request.max_tokens, floor)
-        });
-        request.max_tokens = fitting;
         let number = request.number;
-        let told = match self.ledger.reserve(worst(fitting)) {
-            Ok(reservation) => {
-                let detail = Detail::Sent {
-                    purpose,
-                    input_bound,
-                    messages: request.messages.len(),
-                    reserved: reservation.amount(),
-                };
-                self.reserved.insert(number, reservation);
+        let told = match self.purse.reserve(&mut request, input_bound, floor) {
+            Ok(reserved) => {
+                let (max_tokens, messages) = (request.max_tokens, request.messages.len());
                 self.tally.requests += 1;
                 self.outgoing = Some(Outgoing {
                     request,
@@ -320,27 +277,20 @@ impl Hands {
                 Told {
                     input: Input::Sent {
                         request: number,
-                        max_tokens: fitting,
+                        max_tokens,
                     },
-                    detail,
+                    detail: Detail::Sent {
+                        purpose,
+                        input_bound,
+                        messages,
+                        reserved,
+                    },
                 }
             }
-            Err(refused) => {
-                let (spent, unsettled) = self.money();
-                let cap = self.ledger.cap().unwrap_or_default();
-                let maybe = if unsettled == Usd::ZERO {
-                    String::new()
-                } else {
-                    format!(" and up to {unsettled} on attempts that broke off")
-                };
-                Told::plain(Input::BudgetRefused {
-                    request: number,
-                    message: format!(
-                        "spent {spent}{maybe} of {cap}; the next request could cost {}, and {} is left",
-                        refused.wanted, refused.left
-                    ),
-                })
-            }
+            Err(message) => Told::plain(Input::BudgetRefused {
+                request: number,
+                message,
+            }),
         };
         self.answer(Answer::Told(told));
     }
@@ -463,9 +413,7 @@ impl Hands {
                 events.extend(told.late_event());
             }
         }
-        for (_, reservation) in self.reserved.drain() {
-            self.ledger.keep(reservation);
-        }
+        self.purse.give_up();
         events
     }
 
@@ -479,24 +427,6 @@ impl Hands {
     }
 }
 
-/// The most output tokens, up to `wished`, whose worst case fits `left`; `floor` at least, which may
-/// then not fit.
-fn fitting_max_tokens(worst: &dyn Fn(u64) -> Usd, left: Usd, wished: u64, floor: u64) -> u64 {
-    if worst(wished) <= left {
-        return wished;
-    }
-    let (mut fits, mut too_many) = (floor.min(wished), wished);
-    while too_many - fits > 1 {
-        let middle = fits + (too_many - fits) / 2;
-        if worst(middle) <= left {
-            fits = middle;
-        } else {
-            too_many = middle;
-        }
-    }
-    fits
-}
-
 /// What a panic said.
 pub(super) fn panic_text(error: tokio::task::JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else {
@@ -505,20 +435,4 @@ pub(super) fn panic_text(error: tokio::task::JoinError) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_output_limit_is_lowered_to_what_fits_and_not_below_the_floor() {
-        let worst = |max_tokens: u64| Usd::from_picos(100 + max_tokens);
-        let fit =
-            |left, wished, floor| fitting_max_tokens(&worst, Usd::from_picos(left), wished, floor);
-        assert_eq!(fit(1000, 500, 50), 500);
-        assert_eq!(fit(400, 500, 50), 300);
-        assert_eq!(fit(600, 500, 50), 500);
-        assert_eq!(fit(120, 500, 50), 50, "which the ledger then refuses");
-    }
 }

@@ -11,6 +11,7 @@ mod hands;
 mod kit;
 mod prefix;
 mod prompt;
+mod purse;
 mod record;
 mod schedule;
 mod select;

@@ -68,7 +68,7 @@ impl Conversation {
             // The conversation has its stop reason; what cannot be added to its record stays unsaid.
             let _ = self.write(body).await;
         }
-        let cost = (kit.price != Price::Free).then_some(hands.money().0);
+        let cost = (kit.price != Price::Free).then_some(hands.purse().spent());
         self.finish(&machine, stop, Some(&hands), cost).await
     }
 
@@ -171,7 +171,7 @@ impl Conversation {
             num_turns: machine.turns(),
             requests: tally.requests,
             cost,
-            unsettled: hands.map_or(Usd::ZERO, |hands| hands.money().1),
+            unsettled: hands.map_or(Usd::ZERO, |hands| hands.purse().unsettled()),
             usage: tally.usage,
             api_stop_reason: machine
                 .api_stop_reason()
