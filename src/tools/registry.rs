@@ -23,6 +23,8 @@ pub struct Registry {
 struct Entry {
     tool: Arc<dyn Tool>,
     spec: ToolSpec,
+    /// Whether the model is told of it.
+    is_offered: bool,
 }
 
 /// A call whose tool exists and whose arguments fit.
@@ -35,7 +37,9 @@ pub struct Checked {
 }
 
 impl Registry {
-    /// The built-in tools, as far as they are `offered`: a tool that no rule may allow is not there.
+    /// The built-in tools. The model is told of those that are `offered`; a call of another one is
+    /// checked all the same, so that the policy denies it and the denial counts: work that could not be
+    /// done for want of a rule must not pass for a mistake in a name.
     pub fn built_in(offered: impl Fn(&str) -> bool) -> Self {
         let mut registry = Self::default();
         let tools: [Arc<dyn Tool>; 6] = [
@@ -47,23 +51,33 @@ impl Registry {
             Arc::new(Write),
         ];
         for tool in tools {
-            if offered(&tool.spec().name) {
-                registry.add(tool);
-            }
+            let is_offered = offered(&tool.spec().name);
+            registry.put(tool, is_offered);
         }
         registry
     }
 
-    /// One tool more; of two with one name the later one counts.
+    /// One tool more, offered; of two with one name the later one counts.
     pub fn add(&mut self, tool: Arc<dyn Tool>) {
-        let spec = tool.spec();
-        self.tools.insert(spec.name.clone(), Entry { tool, spec });
+        self.put(tool, true);
     }
 
-    /// How the model is told of them, sorted by name.
+    fn put(&mut self, tool: Arc<dyn Tool>, is_offered: bool) {
+        let spec = tool.spec();
+        let name = spec.name.clone();
+        let entry = Entry {
+            tool,
+            spec,
+            is_offered,
+        };
+        self.tools.insert(name, entry);
+    }
+
+    /// How the model is told of those that are offered, sorted by name.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.tools
             .values()
+            .filter(|entry| entry.is_offered)
             .map(|entry| entry.spec.clone())
             .collect()
     }
@@ -116,7 +130,7 @@ mod tests {
     }
 
     fn refusal(name: &str, input: ToolInput) -> ToolResult {
-        let registry = Registry::built_in(|name| name != "Write");
+        let registry = Registry::built_in(|_| true);
         match registry.check(&call(name, input)) {
             Ok(checked) => panic!("{name} was taken with {}", checked.input),
             Err(result) => result,
@@ -136,8 +150,8 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_is_not_offered_does_not_exist() {
-        for name in ["Write", "read", ""] {
+    fn a_tool_of_another_name_does_not_exist() {
+        for name in ["WebFetch", "read", ""] {
             assert_eq!(
                 refusal(name, ToolInput::Json(json!({}))),
                 ToolResult::text(
@@ -149,6 +163,16 @@ mod tests {
                 )
             );
         }
+    }
+
+    #[test]
+    fn g08_a_tool_that_is_not_offered_is_there_for_the_policy_to_deny() {
+        let input = json!({"file_path": "a", "content": "x"});
+        let registry = Registry::built_in(|_| false);
+        assert_eq!(registry.specs(), []);
+        let checked = registry.check(&call("Write", ToolInput::Json(input.clone())));
+        let checked = checked.unwrap_or_else(|result| panic!("{result:?}"));
+        assert_eq!(checked.tool.touches(&checked.input), Write.touches(&input));
     }
 
     #[test]
