@@ -1,5 +1,6 @@
 //! One prompt: the ten lines between the machine, the journal and the hands.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ use super::signal::EndingSignal;
 pub(super) struct Conversation {
     clock: Clock,
     journal: Journal,
+    /// Where the journal writes, for its errors.
+    directory: PathBuf,
     /// Event of the reply whose calls are being answered.
     assistant: Uuid,
     started: Duration,
@@ -38,6 +41,7 @@ impl Conversation {
         let started = clock.now();
         Self {
             clock,
+            directory: journal.directory().to_owned(),
             journal,
             assistant: Uuid::nil(),
             started,
@@ -58,7 +62,7 @@ impl Conversation {
             Ok(()) => Told::plain(Input::Started {
                 prompt: kit.prompt.text.clone(),
             }),
-            Err(error) => Told::plain(Input::Ended(record_failed(&error))),
+            Err(error) => Told::plain(Input::Ended(self.record_failed(&error))),
         };
         let stop = self
             .loop_until_stopped(&mut machine, &mut hands, first)
@@ -89,10 +93,13 @@ impl Conversation {
             };
             if let Err(error) = self.journal_step(&told, &step, machine.turns()).await {
                 if step.stop.is_none() {
-                    told = Told::plain(Input::Ended(record_failed(&error)));
+                    told = Told::plain(Input::Ended(self.record_failed(&error)));
                     continue;
                 }
-                return Stop::new(StopReason::RecordFailed, record_failed_text(&error));
+                return Stop::new(
+                    StopReason::RecordFailed,
+                    record_failed_text(&self.directory, &error),
+                );
             }
             for effect in step.effects {
                 hands.begin(effect);
@@ -185,7 +192,10 @@ impl Conversation {
         let mut is_corrected = false;
         if let (Err(error), Outcome::Passed) = (&written, result.stop.outcome()) {
             // Nothing is green whose record is incomplete.
-            result.stop = Stop::new(StopReason::RecordFailed, record_failed_text(error));
+            result.stop = Stop::new(
+                StopReason::RecordFailed,
+                record_failed_text(&self.directory, error),
+            );
             is_corrected = true;
         }
         ConversationEnd {
@@ -193,12 +203,15 @@ impl Conversation {
             is_corrected,
         }
     }
+
+    fn record_failed(&self, error: &std::io::Error) -> End {
+        End::RecordFailed(record_failed_text(&self.directory, error))
+    }
 }
 
-fn record_failed(error: &std::io::Error) -> End {
-    End::RecordFailed(record_failed_text(error))
-}
-
-fn record_failed_text(error: &std::io::Error) -> String {
-    format!("cannot write the transcript: {error}")
+fn record_failed_text(directory: &Path, error: &std::io::Error) -> String {
+    format!(
+        "cannot write the transcript in {}: {error}",
+        directory.display()
+    )
 }

@@ -65,6 +65,11 @@ impl Journal {
         })
     }
 
+    /// Where the transcript is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Writes the event's line, then hands the event on, waiting while the watchers are behind.
     ///
     /// When it cannot be written it is still handed on, so that the terminal and the reports know what
