@@ -6,9 +6,20 @@
 )]
 
 mod architecture;
+mod cases;
+mod cases_conversation;
+mod cases_ending;
+mod cases_job_file;
+mod cases_policy;
+mod cases_reports;
+mod cases_stream;
+mod cases_tools;
 mod job_files;
+mod many;
 mod program;
 mod provider;
 mod requests;
+mod runs;
 mod scenarios;
 mod server;
+mod xml;

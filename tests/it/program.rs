@@ -23,7 +23,7 @@ pub(crate) struct Program {
     directory: TempDir,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
-    removed: Vec<String>,
+    wrapper: Vec<String>,
     command: Vec<String>,
 }
 
@@ -50,13 +50,23 @@ impl Program {
 
     /// `lightsout` with these arguments, in an empty workspace.
     pub(crate) fn bare(command: &[&str]) -> Self {
+        Self::within(tempfile::tempdir().unwrap(), command)
+    }
+
+    fn within(directory: TempDir, command: &[&str]) -> Self {
         Self {
-            directory: tempfile::tempdir().unwrap(),
+            directory,
             arguments: Vec::new(),
             environment: Vec::new(),
-            removed: Vec::new(),
+            wrapper: Vec::new(),
             command: command.iter().map(|&word| word.to_owned()).collect(),
         }
+    }
+
+    /// The program is started by another one, which takes its command line as arguments.
+    pub(crate) fn under(mut self, wrapper: &[&str]) -> Self {
+        self.wrapper = wrapper.iter().map(|&word| word.to_owned()).collect();
+        self
     }
 
     /// A file in the workspace.
@@ -84,11 +94,6 @@ impl Program {
         self
     }
 
-    pub(crate) fn without_env(mut self, name: &str) -> Self {
-        self.removed.push(name.to_owned());
-        self
-    }
-
     pub(crate) fn args(mut self, arguments: &[&str]) -> Self {
         self.arguments
             .extend(arguments.iter().map(|&argument| argument.to_owned()));
@@ -106,8 +111,11 @@ impl Program {
         reason = "the program under test is started as a user would"
     )]
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lightsout"));
+        let program = env!("CARGO_BIN_EXE_lightsout").to_owned();
+        let mut words = self.wrapper.iter().chain([&program]);
+        let mut command = Command::new(words.next().unwrap());
         command
+            .args(words)
             .args(&self.command)
             .args(&self.arguments)
             .current_dir(self.directory.path())
@@ -118,9 +126,6 @@ impl Program {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        for name in &self.removed {
-            command.env_remove(name);
-        }
         command
     }
 
@@ -134,6 +139,16 @@ impl Program {
 
     pub(crate) fn run(self) -> Ran {
         self.start().wait()
+    }
+
+    /// What somebody else left in the workspace, looked at like the end of a run.
+    pub(crate) fn left_behind(self) -> Ran {
+        Ran {
+            code: 0,
+            stdout: String::new(),
+            stderr: String::new(),
+            directory: self.directory,
+        }
     }
 }
 
@@ -151,6 +166,25 @@ impl Running {
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_raw(self.id()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// The most memory the program held at once until it ended, in bytes: join the thread after the end.
+    pub(crate) fn peak_memory(&self) -> std::thread::JoinHandle<u64> {
+        let status = format!("/proc/{}/status", self.id());
+        std::thread::spawn(move || {
+            let mut peak = 0;
+            // The figure only grows, and is gone when the process has ended.
+            while let Some(kilobytes) = std::fs::read_to_string(&status).ok().and_then(|status| {
+                let line = status
+                    .lines()
+                    .find_map(|line| line.strip_prefix("VmHWM:"))?;
+                line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+            }) {
+                peak = kilobytes * 1024;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            peak
+        })
     }
 
     pub(crate) fn wait(mut self) -> Ran {
@@ -199,6 +233,11 @@ impl Ran {
         self.directory.path()
     }
 
+    /// `lightsout` with these arguments in what this run left behind.
+    pub(crate) fn then(self, command: &[&str]) -> Program {
+        Program::within(self.directory, command)
+    }
+
     /// A file of the workspace as text.
     pub(crate) fn read(&self, path: &str) -> String {
         let path = self.path().join(path);
@@ -238,13 +277,15 @@ impl Ran {
     /// What the first prompt's tool results say, in the order in which they were recorded: text and
     /// whether it is an error.
     pub(crate) fn tool_results(&self) -> Vec<(String, bool)> {
-        let blocks = self
-            .transcript("job/prompt-1")
-            .into_iter()
-            .filter_map(|line| {
-                let block = line["message"]["content"].as_array()?.first()?.clone();
-                (block["type"] == "tool_result").then_some(block)
-            });
+        self.tool_results_of("job/prompt-1")
+    }
+
+    /// The same of the prompt at this place.
+    pub(crate) fn tool_results_of(&self, place: &str) -> Vec<(String, bool)> {
+        let blocks = self.transcript(place).into_iter().filter_map(|line| {
+            let block = line["message"]["content"].as_array()?.first()?.clone();
+            (block["type"] == "tool_result").then_some(block)
+        });
         blocks
             .map(|block| {
                 let text = block["content"]
@@ -257,7 +298,12 @@ impl Ran {
 
     /// Every call of the first prompt's transcript has exactly one result, and the last line is `result`.
     pub(crate) fn assert_transcript_is_whole(&self) {
-        let lines = self.transcript("job/prompt-1");
+        self.assert_whole("job/prompt-1");
+    }
+
+    /// The same of the prompt at this place.
+    pub(crate) fn assert_whole(&self, place: &str) {
+        let lines = self.transcript(place);
         let (mut calls, mut results) = (Vec::new(), Vec::new());
         for block in lines
             .iter()
