@@ -5,6 +5,7 @@
     reason = "a helper that fails, fails its test; clippy knows only the tests themselves"
 )]
 
+mod action;
 mod architecture;
 mod program;
 mod provider;
