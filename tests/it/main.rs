@@ -7,8 +7,10 @@
 
 mod action;
 mod architecture;
+mod jobs;
 mod program;
 mod provider;
+mod readme;
 mod requests;
 mod scenarios;
 mod server;

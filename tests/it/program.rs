@@ -6,7 +6,6 @@
 //! assert_eq!(ran.code, 0);
 //! ```
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -26,6 +25,7 @@ pub(crate) struct Program {
     environment: Vec<(String, String)>,
     removed: Vec<String>,
     command: Vec<String>,
+    program: &'static str,
 }
 
 /// A run that has begun.
@@ -57,7 +57,15 @@ impl Program {
             environment: Vec::new(),
             removed: Vec::new(),
             command: command.iter().map(|&word| word.to_owned()).collect(),
+            program: env!("CARGO_BIN_EXE_lightsout"),
         }
+    }
+
+    /// This command line by a shell, instead of `lightsout`.
+    pub(crate) fn shell(mut self, line: &str) -> Self {
+        self.program = "bash";
+        self.command = vec!["-c".to_owned(), line.to_owned()];
+        self
     }
 
     /// A file in the workspace.
@@ -107,7 +115,7 @@ impl Program {
         reason = "the program under test is started as a user would"
     )]
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lightsout"));
+        let mut command = Command::new(self.program);
         command
             .args(&self.command)
             .args(&self.arguments)
