@@ -42,7 +42,9 @@ pub(super) fn run(arguments: &RunArguments, environment: &Environment) -> anyhow
     };
     let verbosity = verbosity(arguments);
     if verbosity != Verbosity::Quiet {
-        jobs.iter().for_each(|job| validate::print(&job.warnings));
+        for job in &jobs {
+            validate::print(&job.warnings);
+        }
     }
     let selection = Selection::new(&arguments.only, &arguments.skip)?;
     let jobs = select(jobs, &selection);
@@ -121,6 +123,7 @@ fn plan(
             record: arguments.record.clone(),
             output,
             home: environment.get("HOME").map(PathBuf::from),
+            shows_text: false,
             more_tools: Vec::new(),
         },
     })
@@ -141,7 +144,7 @@ fn open_cassettes<'a>(
 }
 
 fn execute(
-    plan: Plan,
+    mut plan: Plan,
     arguments: &RunArguments,
     verbosity: Verbosity,
     is_ci: bool,
@@ -158,6 +161,7 @@ fn execute(
     let directory = plan.shared.output.clone();
     let redactor = Arc::clone(&plan.shared.redactor);
     let watch = Watch::new(plan.shared.clock.clone(), verbosity, &redactor, is_ci);
+    plan.shared.shows_text = watch.shows_text();
     let (exit_code, recorder) = runtime.block_on(async {
         let signal = run::listen().context("listening for signals")?;
         let (events, received) = tokio::sync::mpsc::channel(EVENT_BUFFER);

@@ -18,7 +18,7 @@ const FRAME: Duration = Duration::from_millis(100);
 /// The terminal's half.
 enum Shown {
     Bars(Box<Progress<Stderr>>),
-    Lines(Lines<Stderr>),
+    Lines(Box<Lines<Stderr>>),
 }
 
 /// Takes every event of a run.
@@ -46,13 +46,22 @@ impl Watch {
                 size,
             )))
         } else {
-            Shown::Lines(Lines::new(verbosity, Arc::clone(redactor), io::stderr()))
+            Shown::Lines(Box::new(Lines::new(
+                verbosity,
+                Arc::clone(redactor),
+                io::stderr(),
+            )))
         };
         Self {
             clock,
             recorder: Recorder::new(Arc::clone(redactor)),
             shown,
         }
+    }
+
+    /// Whether pieces of text are shown as they stream.
+    pub(super) fn shows_text(&self) -> bool {
+        matches!(self.shown, Shown::Bars(_))
     }
 
     /// Watches until the run is over.

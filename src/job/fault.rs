@@ -75,6 +75,11 @@ impl Faults {
         );
     }
 
+    /// So much is wrong that most of it will not be shown: no need to look for near names.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.list.len() > 2 * MOST
+    }
+
     /// Whether something was noted that lets nothing run.
     pub(super) fn has_errors(&self) -> bool {
         self.list
@@ -182,13 +187,37 @@ fn distance(a: &str, b: &str) -> usize {
         let mut row = vec![i];
         for j in 1..=b.len() {
             let changed = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = changed.min(last[j] + 1).min(row[j - 1] + 1);
+            let mut fewest = changed.min(last[j] + 1).min(row[j - 1] + 1);
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(before[j - 2] + 1);
+                fewest = fewest.min(before[j - 2] + 1);
             }
-            row.push(least);
+            row.push(fewest);
         }
         before = std::mem::replace(&mut last, row);
     }
     last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_near() {
+        let known = ["max_turns", "max_budget_usd", "model", "id"];
+        for (written, near) in [
+            ("max_turn", Some("max_turns")),
+            ("maxTurns", Some("max_turns")),
+            ("max-turns", Some("max_turns")),
+            ("max_tunrs", Some("max_turns")),
+            ("max_budget_us", Some("max_budget_usd")),
+            ("moddel", Some("model")),
+            ("di", Some("id")),
+            ("colour", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(written, known), near, "{written}");
+        }
+    }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crate::models::Usd;
 
-use super::fault::{Faults, quote};
+use super::fault::{Faults, describe, quote};
 use super::job::{Matching, OnDenied};
 use super::keys::{self, JOB_ONLY, PROMPT_ONLY, SHARED};
 use super::locate::{Span, Text};
-use super::node::{Entry, Node};
+use super::node::{Content, Entry, Node};
 use super::prompt::{self, PromptEntry};
 use super::providers::{self, ProviderEntry};
 use super::rules::{self, ListedRule};
@@ -80,15 +80,20 @@ pub(super) struct CheckEntry {
 /// Reads the root of a job file.
 pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> File {
     let mut file = File::default();
-    let help = "a job file is `prompts:` and other keys, each on a line of its own";
-    let Some(entries) = value::map(&mut reader.faults, "the job file", root, help) else {
+    let Content::Map(entries) = &root.content else {
+        reader.faults.error(
+            root.span,
+            format!("a job file must be a mapping, found {}", describe(root)),
+            "write `prompts:` and other keys, each on a line of its own",
+        );
         return file;
     };
     file.span = entries.first().map(|entry| entry.key.span);
     let mut has_prompts = false;
     for entry in entries {
+        // Who wrote `prompt` is told what is meant.
+        has_prompts |= matches!(entry.key.text.as_str(), "prompts" | "prompt");
         if entry.key.text == "prompts" {
-            has_prompts = true;
             file.span = Some(entry.key.span);
         }
         if !job_key(reader, &mut file, entry) && !shared_key(reader, &mut file.settings, entry) {

@@ -1,6 +1,6 @@
 //! The keys of the format that are known and not built yet, and words for keys that do not exist.
 
-use super::fault::{Faults, nearest, quote};
+use super::fault::{Fault, Faults, nearest, quote};
 use super::node::{Content, Entry};
 use super::value;
 
@@ -207,22 +207,27 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("tests", "checks"),
 ];
 
+/// So many names are told at once when none of them is near.
+const FEW: usize = 8;
+
 /// Notes a key that the mapping does not have, with the name that was probably meant.
 pub(super) fn unknown_key(faults: &mut Faults, entry: &Entry, within: &str, known: &[&str]) {
     let written = entry.key.text.as_str();
+    let message = format!("unknown key {} {within}", quote(written));
+    if faults.is_hopeless() {
+        faults.push(Fault::error(entry.key.span, message));
+        return;
+    }
     let elsewhere = ELSEWHERE
         .iter()
         .find(|(name, ours)| *name == written && known.contains(ours))
         .map(|(_, ours)| *ours);
     let help = match elsewhere.or_else(|| nearest(written, known.iter().copied())) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known here: {}", known.join(", ")),
+        None if known.len() <= FEW => format!("known here: {}", known.join(", ")),
+        None => "no key has a name like it".to_owned(),
     };
-    faults.error(
-        entry.key.span,
-        format!("unknown key {} {within}", quote(written)),
-        help,
-    );
+    faults.error(entry.key.span, message, help);
 }
 
 /// Deals with a key that is known and not built; `false` when it is not such a key.

@@ -98,18 +98,17 @@ impl<'t> Token<'t> {
     }
 
     fn quoted_width(&self) -> usize {
-        let mut characters = self.rest.chars();
+        let mut characters = self.rest.chars().peekable();
         let Some(quote) = characters.next() else {
             return 0;
         };
         let mut width = 1;
-        let mut is_escaped = false;
-        for c in characters {
+        while let Some(c) = characters.next() {
             width += 1;
-            if is_escaped {
-                is_escaped = false;
-            } else if c == '\\' && quote == '"' {
-                is_escaped = true;
+            let is_escape = c == '\\' && quote == '"';
+            let is_doubled = c == '\'' && quote == c && characters.peek() == Some(&c);
+            if is_escape || is_doubled {
+                width += characters.next().map_or(0, |_| 1);
             } else if c == quote {
                 return width;
             }
@@ -133,9 +132,59 @@ fn name(text: &str) -> &str {
 /// A file's text, cut into lines as the parser counts them.
 #[derive(Debug)]
 pub(super) struct Text<'t> {
-    lines: Vec<&'t str>,
+    lines: Vec<Line<'t>>,
     /// Without a byte order mark.
     pub(super) whole: &'t str,
+}
+
+/// A line, and how to find a column in it without walking all of it: a file of one long line holds
+/// many values.
+#[derive(Clone, Debug)]
+struct Line<'t> {
+    text: &'t str,
+    /// In characters.
+    length: u32,
+    /// The byte of every [`STRIDE`]th character; none where a character is a byte.
+    strides: Vec<usize>,
+}
+
+/// So many lines of comment between an anchor and its value are skipped: the lines are walked again
+/// wherever an alias shows the anchor.
+const FARTHEST: u32 = 200;
+
+/// Few enough characters to walk for every value.
+const STRIDE: usize = 64;
+
+impl<'t> Line<'t> {
+    fn new(text: &'t str) -> Self {
+        let strides = if text.is_ascii() {
+            Vec::new()
+        } else {
+            text.char_indices()
+                .step_by(STRIDE)
+                .map(|(i, _)| i)
+                .collect()
+        };
+        Self {
+            text,
+            length: u32::try_from(text.chars().count()).unwrap_or(u32::MAX),
+            strides,
+        }
+    }
+
+    /// The line from a character on, counted from 0.
+    fn skip(&self, characters: usize) -> &'t str {
+        if self.strides.is_empty() {
+            return self.text.get(characters..).unwrap_or_default();
+        }
+        let Some(&stride) = self.strides.get(characters / STRIDE) else {
+            return "";
+        };
+        let near = &self.text[stride..];
+        near.char_indices()
+            .nth(characters % STRIDE)
+            .map_or("", |(i, _)| &near[i..])
+    }
 }
 
 impl<'t> Text<'t> {
@@ -145,7 +194,7 @@ impl<'t> Text<'t> {
         let mut rest = whole;
         // The breaks of YAML 1.1: what libyaml counts as the start of a line.
         while let Some(end) = rest.find(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']) {
-            lines.push(&rest[..end]);
+            lines.push(Line::new(&rest[..end]));
             let line_break = if rest[end..].starts_with("\r\n") {
                 2
             } else {
@@ -153,25 +202,26 @@ impl<'t> Text<'t> {
             };
             rest = &rest[end + line_break..];
         }
-        lines.push(rest);
+        lines.push(Line::new(rest));
         Self { lines, whole }
+    }
+
+    fn get(&self, line: u32) -> Option<&Line<'t>> {
+        self.lines.get((line as usize).checked_sub(1)?)
     }
 
     /// A line, from 1; empty when there is none.
     pub(super) fn line(&self, line: u32) -> &'t str {
-        (line as usize)
-            .checked_sub(1)
-            .and_then(|i| self.lines.get(i))
-            .copied()
-            .unwrap_or_default()
+        self.get(line).map_or("", |line| line.text)
     }
 
     /// `at` moved back into the text, should it lie behind its end.
     pub(super) fn clamp(&self, at: Position) -> Position {
         let last = u32::try_from(self.lines.len()).unwrap_or(u32::MAX);
         let line = at.line.clamp(1, last);
-        let length = self.line(line).chars().count();
-        let end = u32::try_from(length + 1).unwrap_or(u32::MAX);
+        let end = self
+            .get(line)
+            .map_or(1, |line| line.length.saturating_add(1));
         let column = if at.line > last { end } else { at.column };
         Position {
             line,
@@ -181,28 +231,27 @@ impl<'t> Text<'t> {
 
     /// The place of the byte at `offset` in [`Text::whole`].
     pub(super) fn at_byte(&self, offset: usize) -> Position {
-        let start = self.whole.as_ptr() as usize;
-        let index = self
+        let offset = offset.min(self.whole.len());
+        let start = |line: &Line<'_>| line.text.as_ptr() as usize - self.whole.as_ptr() as usize;
+        let number = self
             .lines
-            .partition_point(|line| line.as_ptr() as usize - start <= offset)
-            .max(1)
-            - 1;
-        let line = self.lines.get(index).copied().unwrap_or_default();
-        let within = offset.saturating_sub(line.as_ptr() as usize - start);
-        let before = line.char_indices().take_while(|&(i, _)| i < within).count();
+            .partition_point(|line| start(line) <= offset)
+            .max(1);
+        let (before, line) = match self.lines.get(number - 1) {
+            Some(line) => (offset - start(line), line.text),
+            None => (0, ""),
+        };
+        let column = line.char_indices().take_while(|&(i, _)| i < before).count() + 1;
         Position {
-            line: u32::try_from(index + 1).unwrap_or(u32::MAX),
-            column: u32::try_from(before + 1).unwrap_or(u32::MAX),
+            line: u32::try_from(number).unwrap_or(u32::MAX),
+            column: u32::try_from(column).unwrap_or(u32::MAX),
         }
     }
 
     /// The rest of the line at a place.
     fn from(&self, at: Position) -> &'t str {
-        let line = self.line(at.line);
         let skipped = at.column.saturating_sub(1) as usize;
-        line.char_indices()
-            .nth(skipped)
-            .map_or("", |(i, _)| &line[i..])
+        self.get(at.line).map_or("", |line| line.skip(skipped))
     }
 
     /// Where `wanted` stands, at or behind a place.
@@ -283,17 +332,17 @@ impl<'t> Text<'t> {
     }
 
     /// Over blanks, comments and line ends to where the next thing stands.
-    fn skip_blank(&self, at: Position) -> (Position, &'t str) {
-        let mut at = at;
+    fn skip_blank(&self, from: Position) -> (Position, &'t str) {
+        let mut at = from;
         loop {
             let rest = self.from(at);
             let trimmed = rest.trim_start();
             if !trimmed.is_empty() && !trimmed.starts_with('#') {
-                let blanks = rest.chars().count() - trimmed.chars().count();
+                let blanks = rest[..rest.len() - trimmed.len()].chars().count();
                 at.column += u32::try_from(blanks).unwrap_or(u32::MAX);
                 return (at, trimmed);
             }
-            if at.line as usize >= self.lines.len() {
+            if at.line as usize >= self.lines.len() || at.line - from.line > FARTHEST {
                 return (at, "");
             }
             at = Position {

@@ -51,7 +51,9 @@ pub(super) fn choose(
         Some((provider, name)) => (provider, name),
         None if text.starts_with("claude-") => ("anthropic", text),
         None => {
-            let help = match nearest(text, models::known_ids()) {
+            let near = nearest(text, models::known_ids())
+                .or_else(|| nearest(&format!("claude-{text}"), models::known_ids()));
+            let help = match near {
                 Some(near) => format!("did you mean `anthropic/{near}`?"),
                 None => "write `anthropic/MODEL` or `replay/PATH`".to_owned(),
             };
@@ -62,7 +64,10 @@ pub(super) fn choose(
         "replay" => replay(&named.base.join(name), file.matching, source).or_else(|reason| {
             fault(
                 format!("there is no cassette at {}: {reason}", quote(name)),
-                "the path is relative to the job file; `--record DIR` writes a cassette",
+                match named.origin {
+                    Some(_) => "the path is relative to the working directory; `--record DIR` writes a cassette",
+                    None => "the path is relative to the job file; `--record DIR` writes a cassette",
+                },
             )
         }),
         "anthropic" => match facts(name, &file.providers) {

@@ -12,11 +12,15 @@ use super::locate::{Here, Position, Span, Style, Text};
 
 /// Deeper than anything a job file has use for. SPEC, "Job file".
 const MAX_DEPTH: usize = 64;
-/// Values in the tree, aliases unfolded: over ten times what a file of the largest size holds in
-/// practice, and a memory of some tens of megabytes.
-const MAX_NODES: usize = 200_000;
+/// Values in the tree, aliases unfolded: more than a job of ten thousand prompts has, and read in well
+/// under a second.
+const MAX_NODES: usize = 50_000;
 /// Text in the tree, aliases unfolded: eight times the largest file.
 const MAX_TEXT_BYTES: usize = 8 << 20;
+
+/// The parser looks at every open bracket for every token. What that can come to at most, in looks, of
+/// which it does some hundred millions a second; 300 KiB of source code in prompts stay below.
+const MAX_LOOKS: usize = 500_000_000;
 
 /// A value and where it stands; an alias stands where it is used.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +72,7 @@ pub(super) enum Kind {
 
 /// A file's tree and its repeated keys; or why there is no tree.
 pub(super) fn parse(text: &Text<'_>) -> Result<(Node, Vec<Fault>), Fault> {
+    refuse_slow(text)?;
     let mut documents = serde_yaml::Deserializer::from_str(text.whole);
     let Some(first) = documents.next() else {
         return Err(empty_file());
@@ -83,12 +88,21 @@ pub(super) fn parse(text: &Text<'_>) -> Result<(Node, Vec<Fault>), Fault> {
     }
     .deserialize(first);
     let State {
-        fatal, repeated, ..
+        fatal,
+        repeated,
+        last,
+        ..
     } = walk.state.into_inner();
     if let Some(fatal) = fatal {
         return Err(fatal);
     }
-    let mut root = root.map_err(|error| syntax(text, &error))?;
+    let mut root = root.map_err(|error| {
+        if error.to_string() == "repetition limit exceeded" {
+            too_much(last)
+        } else {
+            syntax(text, &error)
+        }
+    })?;
     root.span = match &root.content {
         Content::Map(entries) => entries
             .first()
@@ -112,6 +126,21 @@ pub(super) fn parse(text: &Text<'_>) -> Result<(Node, Vec<Fault>), Fault> {
     Ok((root, repeated))
 }
 
+/// Refuses what the parser would be busy with for minutes, such as a file of brackets alone.
+fn refuse_slow(text: &Text<'_>) -> Result<(), Fault> {
+    let count = |signs: &[u8]| text.whole.bytes().filter(|b| signs.contains(b)).count();
+    let brackets = count(b"[{");
+    let tokens = brackets + count(b"]},:?-&*!\"'\n");
+    if brackets.saturating_mul(tokens) <= MAX_LOOKS {
+        return Ok(());
+    }
+    Err(Fault::error(
+        Span::point(Position::START),
+        format!("the file has too many brackets to be read quickly: {brackets} of `[` and `{{`"),
+    )
+    .help("put long texts behind `prompt_file`, and fewer prompts into one file"))
+}
+
 fn empty_file() -> Fault {
     Fault::error(Span::point(Position::START), "the file is empty")
         .help("the smallest job has `prompts` and `max_budget_usd`")
@@ -133,7 +162,17 @@ fn second_document(text: &Text<'_>) -> Position {
         .map_or(Position::START, |at| text.clamp(at))
 }
 
-/// The parser's words, without the place that stands in front of the message anyway.
+fn too_much(at: Position) -> Fault {
+    Fault::error(
+        Span::point(at),
+        "the file holds too much when its aliases are unfolded",
+    )
+    .help(format!(
+        "at most {MAX_NODES} values and {MAX_TEXT_BYTES} bytes of text"
+    ))
+}
+
+/// The parser's words, told apart into what, where and, as help, in the middle of what.
 fn syntax(text: &Text<'_>, error: &serde_yaml::Error) -> Fault {
     let at = error
         .location()
@@ -141,6 +180,7 @@ fn syntax(text: &Text<'_>, error: &serde_yaml::Error) -> Fault {
             line: u32::try_from(location.line()).unwrap_or(u32::MAX),
             column: u32::try_from(location.column()).unwrap_or(u32::MAX),
         });
+    let at = text.clamp(at);
     let words = error.to_string();
     // The reader refuses a character before any line is counted.
     if let Some((_, offset)) = words.split_once(" at position ") {
@@ -151,13 +191,47 @@ fn syntax(text: &Text<'_>, error: &serde_yaml::Error) -> Fault {
         )
         .help("write it in double quotes as an escape, such as \"\\e\"");
     }
-    let at = text.clamp(at);
-    let words = words.split(" at line ").next().unwrap_or(&words);
-    let fault = Fault::error(Span::point(at), format!("not valid YAML: {words}"));
+    let (what, middle) = words.split_once(", while ").unwrap_or((&words, ""));
+    let what = what.split(" at line ").next().unwrap_or(what);
+    if middle.starts_with("scanning a quoted scalar")
+        && let Some(opened) = place_in(middle)
+    {
+        return Fault::error(
+            Span::point(text.clamp(opened)),
+            "a quote is opened here and never closed",
+        )
+        .help("close it; inside double quotes write \\\" and inside single quotes '' for a quote");
+    }
+    if what == "unknown anchor" {
+        let token = text.token(at);
+        let span = Span {
+            at,
+            width: token.width(token.word()),
+        };
+        let message = format!("no anchor comes before the alias {}", quote(token.word()));
+        return Fault::error(span, message)
+            .help("a text that begins with `*` must stand in quotes");
+    }
+    let fault = Fault::error(Span::point(at), format!("not valid YAML: {what}"));
     if text.line(at.line).trim_start_matches(' ').starts_with('\t') {
         return fault.help("YAML is indented with spaces, never with tabs");
     }
-    fault
+    if what.starts_with("mapping values are not allowed") {
+        return fault.help("a text with a colon in it must stand in quotes");
+    }
+    if middle.is_empty() {
+        return fault;
+    }
+    fault.help(format!("the parser was {middle}"))
+}
+
+/// The place at the end of the parser's words: `… at line 3 column 7`.
+fn place_in(words: &str) -> Option<Position> {
+    let (line, column) = words.rsplit_once(" at line ")?.1.split_once(" column ")?;
+    Some(Position {
+        line: line.parse().ok()?,
+        column: column.parse().ok()?,
+    })
 }
 
 /// What a walk over the parser's events has met.
@@ -178,11 +252,13 @@ struct State<'t> {
     repeated: Vec<Fault>,
     /// Places of repeated keys already noted: an alias shows them again.
     noted: HashSet<Position>,
+    /// Where the latest value stands: the parser's own limit on aliases names no place.
+    last: Position,
     /// Why the walk was given up.
     fatal: Option<Fault>,
 }
 
-impl<'t> Walk<'t> {
+impl Walk<'_> {
     /// Gives the walk up.
     fn refuse<E: Error>(&self, fault: Fault) -> E {
         self.state.borrow_mut().fatal.get_or_insert(fault);
@@ -198,19 +274,12 @@ impl<'t> Walk<'t> {
             )));
         }
         let mut state = self.state.borrow_mut();
+        state.last = at;
         state.nodes += 1;
         state.text_bytes += text_bytes;
         if state.nodes > MAX_NODES || state.text_bytes > MAX_TEXT_BYTES {
             drop(state);
-            return Err(self.refuse(
-                Fault::error(
-                    Span::point(at),
-                    "the file holds too much when its aliases are unfolded",
-                )
-                .help(format!(
-                    "at most {MAX_NODES} values and {MAX_TEXT_BYTES} bytes of text"
-                )),
-            ));
+            return Err(self.refuse(too_much(at)));
         }
         Ok(())
     }
@@ -226,10 +295,10 @@ impl<'t> Walk<'t> {
         }
         let mut state = self.state.borrow_mut();
         if let Some(anchor) = token.anchor {
-            state.anchors.insert(anchor, at);
+            state.anchors.insert(anchor, token.at);
         }
         let Some(alias) = token.alias() else {
-            return Ok(at);
+            return Ok(token.at);
         };
         let anchored = state.anchors.get(alias).copied().unwrap_or(at);
         Ok(*state.aliases.entry(at).or_insert(anchored))
@@ -453,5 +522,129 @@ impl<'de> Visitor<'de> for Reading<'_, '_> {
             Fault::error(Span::point(at), "YAML tags are not allowed in a job file")
                 .help("write the value without the `!…` in front"),
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every value and key as `line:column+width text`, in order.
+    fn places(yaml: &str) -> Vec<String> {
+        fn note(node: &Node, places: &mut Vec<String>) {
+            let place = |span: Span, what: &str| {
+                format!("{}:{}+{} {what}", span.at.line, span.at.column, span.width)
+            };
+            match &node.content {
+                Content::Scalar(scalar) => {
+                    let what = format!("{:?} {:?} {}", scalar.style, scalar.kind, scalar.text);
+                    places.push(place(node.span, &what));
+                }
+                Content::List(nodes) => {
+                    places.push(place(node.span, "list"));
+                    for node in nodes {
+                        note(node, places);
+                    }
+                }
+                Content::Map(entries) => {
+                    places.push(place(node.span, "map"));
+                    for Entry { key, value } in entries {
+                        places.push(place(key.span, &format!("key {}", key.text)));
+                        note(value, places);
+                    }
+                }
+            }
+        }
+        let (root, repeated) = parse(&Text::new(yaml)).expect("a tree");
+        assert_eq!(repeated, []);
+        let mut places = Vec::new();
+        note(&root, &mut places);
+        // The root's own place is its first key's.
+        places.remove(0);
+        places
+    }
+
+    #[test]
+    fn block_style_is_placed() {
+        assert_eq!(
+            places(
+                "a: 1e3\nlöng key:\n  - x y # z\n  - \"q\\\"\" \n  -\n  - b: ~\n    c: |\n      text\n"
+            ),
+            [
+                "1:1+1 key a",
+                "1:4+3 Plain Float(1000.0) 1e3",
+                "2:1+8 key löng key",
+                "3:3+1 list",
+                "3:5+3 Plain Text x y",
+                "4:5+5 Quoted Text q\"",
+                "5:4+1 Plain Null ",
+                "6:5+1 map",
+                "6:5+1 key b",
+                "6:8+1 Plain Null ~",
+                "7:5+1 key c",
+                "7:8+1 Block Text text\n",
+            ]
+        );
+    }
+
+    #[test]
+    fn flow_style_is_placed() {
+        assert_eq!(
+            places("{a: [1, 'it''s', ], \"b\": {}, c: no, d: }"),
+            [
+                "1:2+1 key a",
+                "1:5+1 list",
+                "1:6+1 Plain Whole(1) 1",
+                "1:9+7 Quoted Text it's",
+                "1:21+3 key b",
+                "1:26+1 map",
+                "1:30+1 key c",
+                "1:33+2 Plain Text no",
+                "1:37+1 key d",
+                "1:40+1 Plain Null ",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_alias_stands_where_it_is_used_and_is_written_as_its_anchor() {
+        assert_eq!(
+            places("a: &x no\nb: *x\nc: &l [&x 'no', *x]\nd: [*l, *x]\n"),
+            [
+                "1:1+1 key a",
+                "1:7+2 Plain Text no",
+                "2:1+1 key b",
+                "2:4+2 Plain Text no",
+                "3:1+1 key c",
+                "3:7+1 list",
+                "3:11+4 Quoted Text no",
+                "3:17+2 Quoted Text no",
+                "4:1+1 key d",
+                "4:4+1 list",
+                "4:5+1 list",
+                "3:11+4 Quoted Text no",
+                "3:17+2 Quoted Text no",
+                "4:9+2 Quoted Text no",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_name_given_anew_does_not_change_what_was_said_before() {
+        assert_eq!(
+            places("a: &x no\nb: &l [*x]\nc: &x 'no'\nd: *l\n"),
+            [
+                "1:1+1 key a",
+                "1:7+2 Plain Text no",
+                "2:1+1 key b",
+                "2:7+1 list",
+                "2:8+2 Plain Text no",
+                "3:1+1 key c",
+                "3:7+4 Quoted Text no",
+                "4:1+1 key d",
+                "4:4+1 list",
+                "2:8+2 Plain Text no",
+            ]
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The entries of `prompts`, and texts in which templates would be filled.
 
-use super::fault::{Faults, quote};
+use super::fault::{Faults, nearest, quote};
 use super::file::{Reader, Settings, shared_key};
 use super::keys::{self, JOB_ONLY, PROMPT_ONLY, SHARED};
 use super::locate::{Position, Span, Text};
@@ -35,9 +35,7 @@ pub(super) fn read_list(reader: &mut Reader<'_>, node: &Node) -> Vec<PromptEntry
         return Vec::new();
     };
     if nodes.is_empty() {
-        reader
-            .faults
-            .wrong("prompts", "a list of at least one prompt", node, help);
+        reader.faults.error(node.span, "`prompts` is empty", help);
     }
     nodes.iter().map(|node| read(reader, node)).collect()
 }
@@ -66,7 +64,11 @@ fn read_object(reader: &mut Reader<'_>, prompt: &mut PromptEntry, entries: &[Ent
     let asks = |entry: &&Entry| matches!(entry.key.text.as_str(), "prompt" | "prompt_file");
     let mut asking = entries.iter().filter(asks);
     match (asking.next(), asking.next()) {
-        (None, _) => no_ask(&mut reader.faults, prompt.span, entries),
+        (None, _) => {
+            if no_ask(&mut reader.faults, prompt.span, entries) {
+                return;
+            }
+        }
         (Some(first), Some(second)) if first.key.text != second.key.text => {
             reader.faults.error(
                 second.key.span,
@@ -93,16 +95,31 @@ fn read_object(reader: &mut Reader<'_>, prompt: &mut PromptEntry, entries: &[Ent
     }
 }
 
-fn no_ask(faults: &mut Faults, span: Span, entries: &[Entry]) {
+/// Notes that nothing is asked; `true` when the mapping is a sentence and its key need not be told.
+fn no_ask(faults: &mut Faults, span: Span, entries: &[Entry]) -> bool {
+    let known = || PROMPT_ONLY.iter().chain(SHARED).chain(JOB_ONLY).copied();
+    let is_known = |entry: &Entry| known().any(|name| name == entry.key.text);
     // `- Summarise: what changed` is a mapping to YAML.
-    let is_sentence = matches!(entries, [only] if only.key.text.contains(' ')
-        || !(PROMPT_ONLY.contains(&only.key.text.as_str()) || SHARED.contains(&only.key.text.as_str())));
-    let help = if is_sentence {
-        "a text with a colon in it must stand in quotes, or behind `|` on the lines below"
-    } else {
-        "add `prompt: …` or `prompt_file: PATH`"
-    };
-    faults.error(span, "a prompt without `prompt` or `prompt_file`", help);
+    if let [only] = entries
+        && !is_known(only)
+        && nearest(&only.key.text, known()).is_none()
+    {
+        faults.error(
+            span,
+            "a prompt must be text or a mapping with `prompt` in it",
+            "a text with a colon in it must stand in quotes, or behind `|` on the lines below",
+        );
+        return true;
+    }
+    // A mistyped key is told by itself.
+    if entries.iter().all(is_known) {
+        faults.error(
+            span,
+            "a prompt without `prompt` or `prompt_file`",
+            "add `prompt: …` or `prompt_file: PATH`",
+        );
+    }
+    false
 }
 
 fn unknown_key(faults: &mut Faults, entry: &Entry) {

@@ -39,7 +39,8 @@ fn provider(faults: &mut Faults, entry: &Entry) -> Option<ProviderEntry> {
         context_window: None,
         max_output: None,
     };
-    for entry in value::map(faults, "providers", &entry.value, help)? {
+    let key = format!("providers.{}", provider.name);
+    for entry in value::map(faults, &key, &entry.value, help)? {
         let (key, node) = (entry.key.text.as_str(), &entry.value);
         let tokens = (1, 1_000_000_000);
         match key {

@@ -24,9 +24,9 @@ use super::source::{Overrides, Source};
 /// SPEC, "Job file": `max_turns`.
 const MAX_TURNS: u32 = 25;
 /// SPEC, "Job file": `timeout`.
-const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+const TIMEOUT: Duration = Duration::from_mins(30);
 /// A check that takes longer hangs.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+const CHECK_TIMEOUT: Duration = Duration::from_mins(10);
 /// As for a job file: a longer prompt would not fit a model either.
 const MAX_PROMPT_BYTES: usize = 1 << 20;
 

@@ -3,24 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::policy::{Place, Policy, Roots, Rule};
+use crate::policy::{Place, Policy, Roots, Rule, ToolName};
 
 use super::file::Reader;
 use super::keys;
 use super::locate::Span;
 use super::node::{Content, Node};
 use super::value::{self, At, unsupported};
-
-/// Tools of the specification that this version does not have. A deny rule may name them: there is
-/// nothing to deny. An allow rule that names one would promise what does not happen.
-const UNBUILT: &[&str] = &[
-    "WebFetch",
-    "Task",
-    "Agent",
-    "TodoWrite",
-    "Finish",
-    "StructuredOutput",
-];
 
 /// A rule and where it stands.
 #[derive(Clone, Debug)]
@@ -53,12 +42,13 @@ fn read_one(reader: &mut Reader<'_>, key: &str, node: &Node, is_allow: bool) -> 
         let text = value::text(&mut reader.faults, key, node)?;
         return parse(reader, &text, None, is_allow);
     };
-    let (mut rule, mut note) = (None, None);
+    let mut text = None;
+    let mut said = None;
     for entry in entries {
         let (key, node) = (entry.key.text.as_str(), &entry.value);
         match key {
-            "rule" => rule = value::text(&mut reader.faults, key, node),
-            "note" => note = value::text(&mut reader.faults, key, node).map(|at| at.value),
+            "rule" => text = value::text(&mut reader.faults, key, node),
+            "note" => said = value::text(&mut reader.faults, key, node).map(|at| at.value),
             "tests" if node.has_no_entries() => {}
             "tests" => unsupported(
                 &mut reader.faults,
@@ -72,13 +62,17 @@ fn read_one(reader: &mut Reader<'_>, key: &str, node: &Node, is_allow: bool) -> 
             }
         }
     }
-    if !entries.iter().any(|entry| entry.key.text == "rule") {
+    // A mistyped key is told by itself.
+    if entries
+        .iter()
+        .all(|entry| matches!(entry.key.text.as_str(), "note" | "tests"))
+    {
         let help = "write `{rule: \"Bash(git log *)\", note: \"…\"}`";
         reader
             .faults
             .error(node.span, "a rule without `rule`", help);
     }
-    parse(reader, &rule?, note, is_allow)
+    parse(reader, &text?, said, is_allow)
 }
 
 fn parse(
@@ -87,25 +81,23 @@ fn parse(
     note: Option<String>,
     is_allow: bool,
 ) -> Option<ListedRule> {
-    let tool = text.value.split('(').next().unwrap_or_default();
-    if is_allow && (UNBUILT.contains(&tool) || tool.starts_with("mcp__")) {
-        unsupported(
-            &mut reader.faults,
-            text.span,
-            tool,
-            "leave the rule out: this version has Read, Write, Edit, Glob, Grep and Bash",
-        );
-        return None;
-    }
     let place = Place {
         file: Arc::clone(&reader.name),
         line: text.span.at.line,
         column: text.span.at.column,
     };
     match Rule::parse(&text.value, place, note) {
+        // A deny rule may name a tool that is not built: there is nothing to deny. An allow rule that
+        // names one would promise what does not happen.
+        Ok(rule) if is_allow && !rule.tool().is_built() => {
+            let built = ToolName::BUILT.map(|tool| tool.to_string()).join(", ");
+            let help = format!("leave the rule out: this version has {built}");
+            unsupported(&mut reader.faults, text.span, rule.tool().as_str(), &help);
+            None
+        }
         Ok(rule) => Some(ListedRule {
+            is_bash: *rule.tool() == ToolName::Bash,
             rule,
-            is_bash: tool == "Bash",
             span: text.span,
         }),
         Err(error) => {

@@ -3,6 +3,7 @@
 use super::fault::{Faults, quote};
 use super::file::{CheckEntry, Reader, Settings};
 use super::keys;
+use super::locate::Span;
 use super::node::{Content, Node};
 use super::prompt;
 use super::value::{self, unsupported};
@@ -89,7 +90,7 @@ fn env_pass(faults: &mut Faults, node: &Node) -> Option<Vec<String>> {
         if is_env_name(&name.value) {
             names.push(name.value);
         } else {
-            faults.wrong("env.pass", "a list of names", node, ENV_NAME_HELP);
+            no_env_name(faults, node.span, &name.value);
         }
     }
     Some(names)
@@ -101,11 +102,7 @@ fn env_set(faults: &mut Faults, node: &Node) -> Option<Vec<(String, String)>> {
     for entry in value::map(faults, "env.set", node, help)? {
         let name = &entry.key.text;
         if !is_env_name(name) {
-            faults.error(
-                entry.key.span,
-                format!("{} is no name of an environment variable", quote(name)),
-                ENV_NAME_HELP,
-            );
+            no_env_name(faults, entry.key.span, name);
             continue;
         }
         let value = value::env_value(faults, &format!("env.set.{name}"), &entry.value);
@@ -114,7 +111,13 @@ fn env_set(faults: &mut Faults, node: &Node) -> Option<Vec<(String, String)>> {
     Some(set)
 }
 
-const ENV_NAME_HELP: &str = "a name has letters, digits and `_`, and no digit in front";
+fn no_env_name(faults: &mut Faults, span: Span, name: &str) {
+    faults.error(
+        span,
+        format!("{} is no name of an environment variable", quote(name)),
+        "a name has letters, digits and `_`, and no digit in front",
+    );
+}
 
 fn is_env_name(name: &str) -> bool {
     name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
@@ -229,20 +232,21 @@ fn check(reader: &mut Reader<'_>, node: &Node) -> Option<CheckEntry> {
         "tools_used",
     ];
     let help = "a check is a mapping: `{command: \"make test\", timeout: 10m}`";
-    let entries = value::map(&mut reader.faults, "checks", node, help)?;
+    let entries = value::map(&mut reader.faults, "checks[…]", node, help)?;
     let mut command = None;
     let mut timeout = None;
-    let mut has_a_kind = false;
+    // A mistyped key is told by itself.
+    let mut says_what = false;
     for entry in entries {
         let node = &entry.value;
         match entry.key.text.as_str() {
             "command" => {
-                has_a_kind = true;
+                says_what = true;
                 command = prompt::filled_text(reader, "command", node);
             }
             "timeout" => timeout = value::duration(&mut reader.faults, "timeout", node),
             key if known.contains(&key) => {
-                has_a_kind = true;
+                says_what = true;
                 unsupported(
                     &mut reader.faults,
                     entry.key.span,
@@ -250,10 +254,13 @@ fn check(reader: &mut Reader<'_>, node: &Node) -> Option<CheckEntry> {
                     "write it as a `command` that exits with 0 when all is well",
                 );
             }
-            _ => keys::unknown_key(&mut reader.faults, entry, "in a check", &known),
+            _ => {
+                says_what = true;
+                keys::unknown_key(&mut reader.faults, entry, "in a check", &known);
+            }
         }
     }
-    if !has_a_kind {
+    if !says_what {
         reader.faults.error(
             node.span,
             "a check without a `command`",

@@ -160,7 +160,7 @@ pub(super) fn whole(
     help: &str,
 ) -> Option<u64> {
     let Some(Kind::Whole(number)) = node.scalar().map(|scalar| scalar.kind) else {
-        faults.wrong(key, "a whole number", node, help);
+        faults.wrong(key, "a whole number", node, unquoted(node).unwrap_or(help));
         return None;
     };
     let number = u64::try_from(number).unwrap_or(if number < 0 { 0 } else { u64::MAX });
@@ -175,12 +175,20 @@ pub(super) fn whole(
     None
 }
 
+/// The help where a number stands in quotes.
+fn unquoted(node: &Node) -> Option<&'static str> {
+    let scalar = node.scalar()?;
+    let is_number = scalar.kind == Kind::Text && scalar.text.parse::<f64>().is_ok();
+    is_number.then_some("write the number without quotes")
+}
+
 /// An amount of dollars, not negative.
 fn dollars(faults: &mut Faults, key: &str, node: &Node, help: &str) -> Option<Usd> {
     let number = match node.scalar().map(|scalar| scalar.kind) {
         Some(Kind::Whole(number)) => number as f64,
         Some(Kind::Float(number)) => number,
         Some(Kind::Null | Kind::Bool(_) | Kind::Text) | None => {
+            let help = unquoted(node).unwrap_or(help);
             faults.wrong(key, "a number of US dollars", node, help);
             return None;
         }
@@ -188,7 +196,7 @@ fn dollars(faults: &mut Faults, key: &str, node: &Node, help: &str) -> Option<Us
     let usd = Usd::from_decimal(number);
     if usd.is_none() {
         let wanted = if number < 0.0 {
-            "not negative"
+            "at least 0"
         } else {
             "an amount of US dollars below 18 million"
         };

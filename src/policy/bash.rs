@@ -6,13 +6,20 @@ use super::decide::{
     ExplainedCommand, Policy, ResolvePath, Verdict, allowed_reason, denied_reason,
 };
 use super::operands::Operands;
-use super::programs::{Excess, Kind, ShellUse, base_name, excess, kind, shell_use};
+use super::options::{Excess, excess};
+use super::programs::{Kind, ShellUse, base_name, is_builtin, kind, lists, shell_use};
 use super::rule::Rule;
 use super::shell::{SimpleCommand, shortened, simple_commands};
 use super::tool::ToolName;
 
 /// How many command lines inside a command line are looked into; more are not judged.
 const MAX_NESTED: usize = 32;
+
+/// How many words of a program that starts others are looked into, one start after another.
+const MAX_WORDS: usize = 64;
+
+/// How many options before a subcommand are seen through.
+const MAX_LEADING: usize = 16;
 
 /// Why a part may not run.
 pub(super) struct Hit<'a> {
@@ -128,7 +135,7 @@ impl<'a> Judge<'a> {
 
     /// The rule that allows a command, or why none does.
     fn allowing(&self, words: &[String]) -> Result<&'a Rule, String> {
-        let shown = shortened(&words.join(" "));
+        let shown = shown(words);
         let mut nearly: Option<(&Rule, Excess)> = None;
         for rule in &self.rules {
             let Some(pattern) = rule.command() else {
@@ -153,9 +160,12 @@ impl<'a> Judge<'a> {
         Err(match nearly {
             None => format!("no rule allows `{shown}`"),
             Some((rule, excess)) => {
-                let word = words.get(excess.word).unwrap_or(&words[0]);
+                let (word, so) = match words.get(excess.word) {
+                    Some(word) => (word, "a rule must spell it"),
+                    None => (&words[0], "only a rule without `*` allows it"),
+                };
                 format!(
-                    "`{shown}` is not allowed by `{}` ({}): `{}` {}, so a rule must spell it",
+                    "`{shown}` is not allowed by `{}` ({}): `{}` {}, so {so}",
                     rule.text(),
                     rule.place(),
                     shortened(word),
@@ -179,6 +189,7 @@ impl<'a> Judge<'a> {
         };
         let hit = self
             .denying(words)
+            .filter(stands)
             .or_else(|| self.operands.objection(words).filter(stands))
             .or_else(|| self.inside(words, 0).filter(stands));
         // Later parts are judged from where this one leads, whether it may go there or not.
@@ -190,10 +201,15 @@ impl<'a> Judge<'a> {
     ///
     /// Directories before the program's name and options before a subcommand do not hide it.
     fn denying(&self, words: &[String]) -> Option<Hit<'a>> {
+        if self.policy.deny.iter().all(|rule| rule.command().is_none()) {
+            return None;
+        }
         let short: Vec<&str> = std::iter::once(base_name(&words[0]))
             .chain(words[1..].iter().map(String::as_str))
             .collect();
-        let readings = without_leading_options(&short);
+        let Some(readings) = without_leading_options(&short) else {
+            return Some(opaque(words, "has too many options to be followed"));
+        };
         let rule = self.policy.deny.iter().find(|rule| {
             rule.command().is_some_and(|pattern| {
                 let plain = pattern.without_directory();
@@ -206,7 +222,7 @@ impl<'a> Judge<'a> {
         })?;
         Some(Hit {
             rule: Some(rule),
-            reason: denied_reason(rule, format!("`{}`", shortened(&words.join(" ")))),
+            reason: denied_reason(rule, format!("`{}`", shown(words))),
             lifted_by: Lift::Nothing,
         })
     }
@@ -231,22 +247,36 @@ impl<'a> Judge<'a> {
 
     /// The same for the words of a program that starts what some of them name: any may be the start.
     fn inside_words(&mut self, words: &[String], depth: usize) -> Option<Hit<'a>> {
-        (1..words.len()).find_map(|start| {
+        if words.len() > MAX_WORDS {
+            return Some(opaque(words, "has too many words to be followed"));
+        }
+        let program = base_name(&words[0]);
+        // Only these start what is built into the shell.
+        let starts_builtins = matches!(program, "command" | "builtin");
+        let is_wrapper = kind(&words[0]) == Kind::Wrapper;
+        starts(words).into_iter().find_map(|start| {
             let inner = &words[start..];
-            if matches!(base_name(&words[0]), "command" | "builtin" | "exec" | "env")
-                && inner[0] == "cd"
-            {
-                return Some(opaque(words, "changes the directory unseen"));
-            }
             if inner[0].is_empty() {
                 return None;
+            }
+            if starts_builtins && inner[0] == "cd" {
+                return Some(opaque(words, "changes the directory unseen"));
             }
             self.denying(inner)
                 .or_else(|| self.operands.objection(inner))
                 .or_else(|| match kind(&inner[0]) {
-                    Kind::Shell | Kind::Evaluator => self.inside_text(inner, depth),
-                    // The words after it are already being looked at, one start after another.
-                    Kind::Wrapper | Kind::Runner | Kind::Plain | Kind::Interpreter => None,
+                    Kind::Shell => self.inside_text(inner, depth),
+                    Kind::Evaluator
+                        if starts_builtins || (is_wrapper && !is_builtin(&inner[0])) =>
+                    {
+                        self.inside_text(inner, depth)
+                    }
+                    // The words after a wrapper are already being looked at, one start after another.
+                    Kind::Evaluator
+                    | Kind::Wrapper
+                    | Kind::Runner
+                    | Kind::Plain
+                    | Kind::Interpreter => None,
                 })
         })
     }
@@ -284,12 +314,21 @@ impl<'a> Judge<'a> {
     }
 }
 
+/// At which words the command begins that a program starts.
+fn starts(words: &[String]) -> Vec<usize> {
+    // Of other programs it is not known which options take a word: any word may be the command.
+    let is_find = base_name(&words[0]) == "find";
+    (1..words.len())
+        .filter(|at| !is_find || lists("-exec -execdir -ok -okdir", &words[at - 1]))
+        .collect()
+}
+
 fn opaque<'a>(words: &[String], why: &str) -> Hit<'a> {
     Hit {
         rule: None,
         reason: format!(
             "`{}` {why}, and there are rules that deny something",
-            shortened(&words.join(" "))
+            shown(words)
         ),
         lifted_by: Lift::Spelled,
     }
@@ -370,7 +409,9 @@ fn all_allowed(parts: &[(&SimpleCommand, Part<'_>)]) -> Verdict {
 
 /// The command as it is, and with options before its first ordinary word left out: `git -C x push` is
 /// also `git x push` and `git push`, for an option may or may not take the word after it.
-fn without_leading_options<'w>(words: &[&'w str]) -> Vec<Vec<&'w str>> {
+///
+/// `None` when there are too many.
+fn without_leading_options<'w>(words: &[&'w str]) -> Option<Vec<Vec<&'w str>>> {
     let mut readings = vec![words.to_vec()];
     let mut start = 1;
     while start < words.len() {
@@ -380,13 +421,16 @@ fn without_leading_options<'w>(words: &[&'w str]) -> Vec<Vec<&'w str>> {
             break;
         }
         start += 1;
+        if start > MAX_LEADING {
+            return None;
+        }
         readings.push(
             std::iter::once(words[0])
                 .chain(words[start..].iter().copied())
                 .collect(),
         );
     }
-    readings
+    Some(readings)
 }
 
 /// The smallest sensible rule that allows a command.
@@ -412,9 +456,15 @@ fn suggestion(words: &[String]) -> String {
     format!("Bash({}{rest})", spelled.join(" "))
 }
 
+/// The words as one would write them, on one short line.
+pub(super) fn shown(words: &[String]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    shortened(&quoted.join(" "))
+}
+
 /// A word as a rule spells it.
 fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "_./:=@%+,-~^{}#".contains(c);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:=@%+,-~^{}#".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()
     } else {

@@ -13,7 +13,9 @@
 mod bash;
 mod command;
 mod decide;
+mod files;
 mod operands;
+mod options;
 mod path;
 mod programs;
 mod protected;

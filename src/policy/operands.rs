@@ -6,16 +6,19 @@
 
 use std::path::{Path, PathBuf};
 
-use super::bash::{Hit, Lift};
+use super::bash::{Hit, Lift, shown};
 use super::decide::{Policy, ResolvePath, Resolved, denied_reason};
 use super::programs::{base_name, is_reader, is_recursive, is_writer};
-use super::protected::forbidden;
+use super::protected::{forbidden, holds_protected};
 use super::rule::Rule;
 use super::shell::shortened;
 use super::tool::ToolName;
 
 /// In how many directories a command may find itself, as far as can be told; more are not followed.
 const MAX_DIRECTORIES: usize = 8;
+
+/// After how many `=`, `:` and `@` of a word, from each end, a path is looked for.
+const MAX_SEPARATORS: usize = 8;
 
 /// Resolves the words of a command line's parts, following `cd`.
 pub(super) struct Operands<'a> {
@@ -46,12 +49,15 @@ impl<'a> Operands<'a> {
     /// What speaks against the files that a command names.
     pub(super) fn objection(&self, words: &[String]) -> Option<Hit<'a>> {
         let manner = manner(words);
+        if !manner.is_known && self.binding(manner).all(|rule| rule.path().is_none()) {
+            return None;
+        }
         let Some(directories) = self.directories_of(words) else {
             return Some(Hit {
                 rule: None,
                 reason: format!(
                     "`{}` names more directories to work in than can be followed",
-                    shortened(&words.join(" "))
+                    shown(words)
                 ),
                 lifted_by: Lift::Spelled,
             });
@@ -94,7 +100,7 @@ impl<'a> Operands<'a> {
         if words[0] != "cd" {
             return None;
         }
-        let shown = shortened(&words.join(" "));
+        let shown = shown(words);
         let hit = |lifted_by, why: String| {
             Some(Hit {
                 rule: None,
@@ -120,6 +126,12 @@ impl<'a> Operands<'a> {
                 "leads to a place that is not known".to_owned(),
             );
         };
+        if self.directories.len() > MAX_DIRECTORIES {
+            return hit(
+                Lift::Nothing,
+                "changes the directory once too often".to_owned(),
+            );
+        }
         let mut outside = None;
         for directory in self.directories.clone() {
             let path = self.resolve.resolve(&target, &directory);
@@ -204,17 +216,17 @@ impl<'a> Operands<'a> {
             return None;
         }
         if manner.changes {
-            let closed = path
-                .both()
-                .into_iter()
-                .find_map(|path| self.policy.closed_part(&ToolName::Write, path));
+            let closed = path.both().into_iter().find_map(|path| {
+                let whole = is_recursive(words).then(|| holds_protected(path)).flatten();
+                whole.or_else(|| self.policy.closed_part(&ToolName::Write, path))
+            });
             if let Some(part) = closed {
                 return Some(Hit {
                     rule: None,
                     reason: format!(
                         "`{}` in `{}` is protected (`{}` decides what programs do later)",
                         shortened(word),
-                        shortened(&words.join(" ")),
+                        shown(words),
                         part.display()
                     ),
                     lifted_by: Lift::Spelled,
@@ -234,7 +246,7 @@ impl<'a> Operands<'a> {
             reason: format!(
                 "`{}` in `{}` cannot be opened: {why}",
                 shortened(word),
-                shortened(&words.join(" "))
+                shown(words)
             ),
             lifted_by: Lift::SpelledOrBare,
         })
@@ -259,7 +271,7 @@ impl<'a> Operands<'a> {
             reason: format!(
                 "`{}` in `{}` is the workspace, a home or a system directory",
                 shortened(word),
-                shortened(&words.join(" "))
+                shown(words)
             ),
             lifted_by: Lift::Spelled,
         })
@@ -300,7 +312,7 @@ impl<'a> Operands<'a> {
             rule: Some(rule),
             reason: format!(
                 "`{}` works on whole directories, of which `{}` ({}) denies a part",
-                shortened(&words.join(" ")),
+                shown(words),
                 rule.text(),
                 rule.place()
             ),
@@ -319,10 +331,7 @@ impl<'a> Operands<'a> {
 fn denied<'a>(rule: &'a Rule, words: &[String], word: &str) -> Hit<'a> {
     Hit {
         rule: Some(rule),
-        reason: denied_reason(
-            rule,
-            format!("`{}` in `{}`", shortened(word), shortened(&words.join(" "))),
-        ),
+        reason: denied_reason(rule, format!("`{}` in `{}`", shortened(word), shown(words))),
         lifted_by: Lift::Nothing,
     }
 }
@@ -367,11 +376,19 @@ fn candidates(word: &str, is_git: bool) -> Vec<&str> {
     {
         candidates.push(&word[at..]);
     }
-    for (at, c) in word.char_indices() {
-        if matches!(c, '=' | ':' | '@') {
-            candidates.push(&word[at + 1..]);
-        }
-    }
+    let separators: Vec<usize> = word
+        .char_indices()
+        .filter(|(_, c)| matches!(c, '=' | ':' | '@'))
+        .map(|(at, _)| at)
+        .collect();
+    // A commit message may hold any number of these; a word that names a file holds few.
+    let first = separators.iter().take(MAX_SEPARATORS);
+    let last = separators
+        .iter()
+        .skip(MAX_SEPARATORS)
+        .rev()
+        .take(MAX_SEPARATORS);
+    candidates.extend(first.chain(last).map(|at| &word[at + 1..]));
     if is_git {
         // `:/x`, `:!x`, `:(top)x`: a path from the top of the repository.
         for at in 0..candidates.len() {

@@ -10,8 +10,8 @@ use super::decide::Roots;
 
 /// Names of directories that are protected with all they hold, at any depth.
 ///
-/// Source: Claude Code's permission rules, "protected paths", as of August 2026, and
-/// `.github/workflows`, which runs with the repository's secrets.
+/// Source: Claude Code's permission rules, "protected paths", as of August 2026. Added are the
+/// definitions of CI jobs, which run with the repository's secrets.
 const DIRECTORIES: [&[&str]; 13] = [
     &[".git"],
     &[".github", "workflows"],
@@ -124,7 +124,7 @@ const PRIVATE_KEYS: [&str; 5] = ["id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", 
 
 /// Why a file tool never opens this path; `None` when it may.
 pub(super) fn forbidden(path: &Path, roots: &Roots) -> Option<&'static str> {
-    let is_in_workspace = path.starts_with(&roots.workspace);
+    let is_in_workspace = roots.holds(path);
     if !is_in_workspace
         && ["/proc", "/sys", "/dev"]
             .iter()
@@ -160,6 +160,16 @@ pub(super) fn protected(path: &Path, roots: &Roots) -> Option<PathBuf> {
         Err(_) => (PathBuf::new(), path),
     };
     protected_below(below).map(|part| start.join(part))
+}
+
+/// A directory in which a protected one has its only place, such as `.github`: whoever moves or copies
+/// it whole moves the protected one along.
+pub(super) fn holds_protected(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?;
+    DIRECTORIES
+        .iter()
+        .find(|directory| directory.len() > 1 && name.eq_ignore_ascii_case(directory[0]))
+        .map(|directory| path.join(directory[1]))
 }
 
 /// As [`protected`], for a path whose beginning does not matter.

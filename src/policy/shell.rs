@@ -124,9 +124,7 @@ fn walk(root: Node<'_>, command: &str) -> Result<Vec<Vec<Range<usize>>>, Refusal
     while let Some(node) = open.pop() {
         match node.kind() {
             "program" | "list" | "pipeline" => {
-                for index in (0..node.child_count()).rev() {
-                    open.extend(node.child(index as u32));
-                }
+                open.extend(children(node).into_iter().rev());
             }
             "command" => commands.push(words_of(node, command)?),
             "&&" | "||" | ";" | "|" | "\n" | "comment" => {}
@@ -142,12 +140,14 @@ fn walk(root: Node<'_>, command: &str) -> Result<Vec<Vec<Range<usize>>>, Refusal
     Ok(commands)
 }
 
+/// By a cursor: asking a node for one child after another takes time quadratic in their number.
+fn children(node: Node<'_>) -> Vec<Node<'_>> {
+    node.children(&mut node.walk()).collect()
+}
+
 fn words_of(node: Node<'_>, command: &str) -> Result<Vec<Range<usize>>, Refusal> {
     let mut words = Vec::new();
-    for index in 0..node.child_count() {
-        let Some(child) = node.child(index as u32) else {
-            continue;
-        };
+    for child in children(node) {
         refuse_nested(child, command)?;
         words.push(child.byte_range());
     }
@@ -161,9 +161,7 @@ fn refuse_nested(word: Node<'_>, command: &str) -> Result<(), Refusal> {
         match node.kind() {
             "command_name" | "concatenation" | "string" | "word" | "number" | "raw_string"
             | "string_content" => {
-                for index in (0..node.child_count()).rev() {
-                    open.extend(node.child(index as u32));
-                }
+                open.extend(children(node).into_iter().rev());
             }
             // The quotes of a string, and a dollar sign that stands for itself.
             "\"" | "$" => {}

@@ -461,7 +461,7 @@ fn a_denial_names_the_part_the_rule_and_what_would_allow_it() {
         ),
         (
             command("timeout 5 'a b'"),
-            "no rule allows `timeout 5 a b`",
+            "no rule allows `timeout 5 'a b'`",
             None,
             Some("Bash(timeout 5 'a b')"),
         ),
@@ -539,11 +539,12 @@ fn an_explanation_shows_each_part_and_its_rule() {
     assert_eq!(
         explanation.to_string(),
         "command 1: [\"cat\", \"a b\"]\n  \
-           allowed: allowed by `Bash(cat *)` (job.yaml:4:5)\n\
+           allowed by `Bash(cat *)` (job.yaml:4:5)\n\
          command 2: [\"sh\"]\n  \
            denied: no rule allows `sh`\n\
-         denied: no rule allows `sh`\n\
-         would allow: Bash(sh)"
+         decision: denied\n  \
+           no rule allows `sh`\n  \
+           would be allowed by: Bash(sh)"
     );
 }
 

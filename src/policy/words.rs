@@ -139,6 +139,7 @@ impl Reader<'_> {
     fn word(&mut self) -> Result<Word, Unread> {
         let start = self.at;
         let mut text = String::new();
+        let mut has_brace = false;
         // A line continuation inside a word would make its range differ between readers; it is rare.
         while let Some(c) = self.peek() {
             match c {
@@ -158,10 +159,15 @@ impl Reader<'_> {
                 }
                 _ => {
                     self.refuse_expansion(c, start)?;
+                    has_brace |= c == '{';
                     self.at += c.len_utf8();
                     text.push(c);
                 }
             }
+        }
+        let source = &self.command[start..self.at];
+        if has_brace && (source.contains(',') || source.contains("..")) {
+            return Err(unread(source, "a brace expansion"));
         }
         Ok(Word {
             text,
@@ -205,6 +211,9 @@ impl Reader<'_> {
 
     /// Refuses what bash would expand at this place of an unquoted word.
     fn refuse_expansion(&self, c: char, start: usize) -> Result<(), Unread> {
+        if !matches!(c, '$' | '`' | '*' | '?' | '[' | '~') {
+            return Ok(());
+        }
         let rest = self.rest();
         let word: &str = rest
             .split([' ', '\t', '\n', ';', '&', '|'])
@@ -217,9 +226,6 @@ impl Reader<'_> {
                 format!("{}{word}", &self.command[start..self.at]),
                 "a file name pattern outside quotes",
             )),
-            '{' if word.contains(',') || word.contains("..") => {
-                Err(unread(word, "a brace expansion"))
-            }
             // At the start of a word, and after `=` and `:` in what looks like an assignment.
             '~' if self.at == start || self.command[..self.at].ends_with(['=', ':']) => {
                 Err(unread(word, "a home directory"))

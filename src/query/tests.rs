@@ -881,9 +881,8 @@ proptest! {
             if let Input::ReplyComplete { reply, .. } = &input {
                 open.extend(reply.calls.iter().map(|c| c.id.clone()));
             }
-            match &input {
-                Input::CallDone { result, .. } => { open.remove(&result.tool_use_id); }
-                _ => {}
+            if let Input::CallDone { result, .. } = &input {
+                open.remove(&result.tool_use_id);
             }
             for notice in &step.notices {
                 if let Notice::Filled { result, .. } = notice {

@@ -150,6 +150,10 @@ impl ResolvePath for PathsOnDisk<'_> {
     fn resolve(&self, written: &Path, cwd: &Path) -> Resolved {
         resolve(self.workspace, written, cwd)
     }
+
+    fn is_directory(&self, real: &Path) -> bool {
+        real.is_dir()
+    }
 }
 
 fn resolve(workspace: &Workspace, path: &Path, cwd: &Path) -> Resolved {

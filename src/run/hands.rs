@@ -11,20 +11,30 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::budget::{self, Ledger, Reservation};
-use crate::message::{Billing, Failure, Reply, Request, RequestNumber, ToolResult, ToolUse, Usage};
+use crate::message::{
+    Billing, Failure, FailureKind, Reply, Request, RequestNumber, ToolResult, ToolUse, Usage,
+};
 use crate::models::{Price, Usd};
+use crate::provider::StreamEvent;
 use crate::query::{Effect, End, Input, Purpose, Timer};
+use crate::tools::shorten;
 use crate::transcript::EventBody;
 
 use super::authorize::{self, Permitted};
 use super::checks;
 use super::kit::Kit;
-use super::prefix::{Entry, wait};
+use super::prefix::{Entry, Lead, wait};
 use super::record::{Detail, Told};
 use super::signal::{EndingSignal, first};
 
 /// How long the tasks of a conversation that has ended may take to wind up.
 const WIND_UP: Duration = Duration::from_millis(3500);
+
+/// The most characters that the results of one turn may have together. Source: SPEC 5.4.
+const MAX_TURN_CHARS: usize = 200_000;
+
+/// What is shown of a result at the least, however much the turn has said already.
+const MIN_RESULT_CHARS: usize = 4_000;
 
 /// What a background task has to say.
 enum Answer {
@@ -43,7 +53,7 @@ enum Answer {
 /// What ended a wait.
 enum Happened {
     Signal(EndingSignal),
-    Answer(Answer),
+    Answer(Box<Answer>),
     Timer,
 }
 
@@ -74,7 +84,11 @@ pub(super) struct Hands {
     retry_at: Option<Duration>,
     deadline: Option<Duration>,
     signal: watch::Receiver<Option<EndingSignal>>,
+    /// Becomes true when the conversation has ended.
+    cancelled: watch::Sender<bool>,
     tally: Tally,
+    /// Characters that the results of the current turn have so far.
+    turn_chars: (Option<RequestNumber>, usize),
 }
 
 impl Hands {
@@ -92,7 +106,9 @@ impl Hands {
             retry_at: None,
             deadline: None,
             signal,
+            cancelled: watch::channel(false).0,
             tally: Tally::default(),
+            turn_chars: (None, 0),
         }
     }
 
@@ -151,12 +167,12 @@ impl Hands {
         let happened = tokio::select! {
             biased;
             signal = first(&mut self.signal) => Happened::Signal(signal),
-            Some(answer) = self.inbox.recv() => Happened::Answer(answer),
+            Some(answer) = self.inbox.recv() => Happened::Answer(Box::new(answer)),
             () = timer => Happened::Timer,
         };
         match happened {
             Happened::Signal(signal) => Told::plain(Input::Ended(End::Signal(signal.name))),
-            Happened::Answer(answer) => self.take(answer),
+            Happened::Answer(answer) => self.take(*answer),
             Happened::Timer => self.timer_fired(),
         }
     }
@@ -189,22 +205,38 @@ impl Hands {
             Answer::Ran {
                 request,
                 tool_name,
-                result,
+                mut result,
                 notes,
                 duration,
-            } => Told {
-                input: Input::CallDone {
-                    request,
-                    result,
-                    notes,
-                },
-                detail: Detail::Ran {
-                    tool_name,
-                    duration,
-                },
-            },
+            } => {
+                self.fit_into_turn(request, &mut result);
+                Told {
+                    input: Input::CallDone {
+                        request,
+                        result,
+                        notes,
+                    },
+                    detail: Detail::Ran {
+                        tool_name,
+                        duration,
+                    },
+                }
+            }
             Answer::Panicked(message) => Told::plain(Input::Ended(End::Fault(message))),
         }
+    }
+
+    /// Shortens a result that does not fit into what its turn may say in all.
+    fn fit_into_turn(&mut self, request: RequestNumber, result: &mut ToolResult) {
+        let said = match self.turn_chars {
+            (turn, said) if turn == Some(request) => said,
+            _ => 0,
+        };
+        let left = MAX_TURN_CHARS.saturating_sub(said).max(MIN_RESULT_CHARS);
+        if result.text_chars() > left {
+            shorten(result, left, &self.kit.session);
+        }
+        self.turn_chars = (Some(request), said + result.text_chars());
     }
 
     fn settle(
@@ -320,22 +352,31 @@ impl Hands {
             return;
         };
         let (kit, answers) = (Arc::clone(&self.kit), self.answers.clone());
+        let mut cancelled = self.cancelled.subscribe();
         self.tasks.spawn(async move {
             let number = request.number;
             let lead = match kit.gate.enter(&request.head) {
                 Entry::Lead(lead) => Some(lead),
                 Entry::Follow(gate) => {
-                    wait(gate).await;
+                    tokio::select! {
+                        () = wait(gate) => {}
+                        _ = cancelled.wait_for(|cancelled| *cancelled) => {
+                            let message = "cancelled before it was sent";
+                            let failure = Failure::new(FailureKind::Cancelled, message);
+                            let _ = answers.send(Answer::Replied(number, Duration::ZERO, Err(failure)));
+                            return;
+                        }
+                    }
                     None
                 }
             };
             let started = kit.clock.now();
-            let provider = Arc::clone(&kit.provider);
+            let (provider, kit_for_text) = (Arc::clone(&kit.provider), Arc::clone(&kit));
             let sent = spawn_blocking(move || {
-                provider.send(&request, &mut |event| {
-                    if let (crate::provider::StreamEvent::Began, Some(lead)) = (event, &lead) {
-                        lead.open();
-                    }
+                provider.send(&request, &mut |event| match event {
+                    StreamEvent::Began => lead.iter().for_each(Lead::open),
+                    StreamEvent::TextDelta(text) => kit_for_text.show(text),
+                    StreamEvent::CallComplete(_) => {}
                 })
             });
             let answer = match sent.await {
@@ -404,6 +445,7 @@ impl Hands {
 
     fn cancel_all(&mut self) {
         self.outgoing = None;
+        self.cancelled.send_replace(true);
         self.kit.cancel.set();
         self.kit.provider.cancel();
     }
@@ -447,9 +489,9 @@ fn fitting_max_tokens(worst: &dyn Fn(u64) -> Usd, left: Usd, wished: u64, floor:
     while too_many - fits > 1 {
         let middle = fits + (too_many - fits) / 2;
         if worst(middle) <= left {
-            fits = middle
+            fits = middle;
         } else {
-            too_many = middle
+            too_many = middle;
         }
     }
     fits

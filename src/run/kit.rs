@@ -6,6 +6,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio::sync::mpsc;
+
 use crate::job::{ModelChoice, OnDenied, Prompt};
 use crate::message::{Head, ToolResult};
 use crate::models::{self, Price};
@@ -14,7 +16,7 @@ use crate::provider::{self, Cassette, Endpoint, Places, Provider};
 use crate::query::Settings;
 use crate::sandbox::{Cancel, child_environment};
 use crate::tools::{Registry, Session, SessionSpec, Tool, execute};
-use crate::transcript::Redactor;
+use crate::transcript::{Event, EventBody, PromptKey, Redactor, Scope, ScopedEvent};
 use crate::workspace::Workspace;
 
 use super::authorize::Permitted;
@@ -51,6 +53,8 @@ pub struct Shared {
     pub output: PathBuf,
     /// The home directory, for normalising what is recorded.
     pub home: Option<PathBuf>,
+    /// Whether somebody watches the replies stream, on a terminal; else no piece of text is passed on.
+    pub shows_text: bool,
     /// Tools beside the built-in ones, offered whatever the rules say; for tests of what a tool may do
     /// to a run.
     pub more_tools: Vec<Arc<dyn Tool>>,
@@ -73,6 +77,14 @@ pub(super) struct Kit {
     pub(super) redactor: Arc<Redactor>,
     pub(super) gate: Arc<PrefixGate>,
     pub(super) cancel: Cancel,
+    /// Whoever watches the reply stream, if anybody does.
+    pub(super) viewer: Option<Viewer>,
+}
+
+/// Where pieces of visible text go while a reply streams: past the journal, dropped when slow.
+pub(super) struct Viewer {
+    pub(super) key: PromptKey,
+    pub(super) events: mpsc::Sender<ScopedEvent>,
 }
 
 impl Kit {
@@ -83,6 +95,7 @@ impl Kit {
         prompt: &Arc<Prompt>,
         place: &str,
         directory: &Path,
+        viewer: Viewer,
     ) -> Result<Self, String> {
         let facts = facts(shared, prompt)?;
         let workspace = Workspace::open(&prompt.workspace).map_err(|error| {
@@ -129,7 +142,28 @@ impl Kit {
             redactor: Arc::clone(&shared.redactor),
             gate: Arc::clone(&shared.gate),
             cancel,
+            viewer: shared.shows_text.then_some(viewer),
         })
+    }
+
+    /// Passes a piece of visible text on, if somebody watches.
+    pub(super) fn show(&self, text: &str) {
+        let Some(Viewer { key, events }) = &self.viewer else {
+            return;
+        };
+        let event = Event {
+            id: self.clock.event_id(),
+            at: self.clock.utc(),
+            elapsed: self.clock.now(),
+            body: EventBody::TextDelta {
+                text: text.to_owned(),
+            },
+        };
+        // A full channel loses a piece of what is shown, never of what is recorded.
+        let _ = events.try_send(ScopedEvent {
+            scope: Scope::Prompt(*key),
+            event: Arc::new(event),
+        });
     }
 
     /// What the machine is told.

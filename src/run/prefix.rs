@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -51,10 +52,13 @@ impl PrefixGate {
     }
 }
 
-/// Waits until the prompt that went first has begun its reply or given up.
+/// A cache is not worth waiting longer for than this: a leader that stalls must not stall the others.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+
+/// Waits until the prompt that went first has begun its reply or given up, at most 20 s.
 pub(super) async fn wait(mut gate: watch::Receiver<bool>) {
-    // An error means that the leader is gone, which opens the gate as well.
-    let _ = gate.wait_for(|open| *open).await;
+    // An error of the channel means that the leader is gone, which opens the gate as well.
+    let _ = tokio::time::timeout(LONGEST_WAIT, gate.wait_for(|open| *open)).await;
 }
 
 /// Equal heads have equal digests; a collision only makes one prompt wait for another's first byte.

@@ -17,13 +17,13 @@ use crate::transcript::{
 use crate::workspace::{LeaseKind, Leases};
 
 use super::hands::panic_text;
-use super::kit::{Kit, Shared, settings_without_kit};
+use super::kit::{Kit, Shared, Viewer, settings_without_kit};
 use super::prompt::{Conversation, ConversationEnd};
 use super::signal::{EndingSignal, first};
 
 /// How long a run that was ended by a signal waits for its prompts: with the reports, all is done
 /// within five seconds. Source: SPEC 12.
-const AFTER_SIGNAL: Duration = Duration::from_millis(4000);
+const AFTER_SIGNAL: Duration = Duration::from_secs(4);
 
 /// What is to be run.
 pub struct Plan {
@@ -233,7 +233,11 @@ impl Run {
             }
         };
         let conversation = Conversation::new(clock, journal);
-        let kit = match Kit::set_up(shared, &errand.prompt, &errand.place, &directory) {
+        let viewer = Viewer {
+            key: errand.key,
+            events: self.events.clone(),
+        };
+        let kit = match Kit::set_up(shared, &errand.prompt, &errand.place, &directory, viewer) {
             Ok(kit) => Arc::new(kit),
             Err(message) => {
                 let settings = settings_without_kit(&errand.prompt);

@@ -8,6 +8,7 @@
 mod action;
 mod architecture;
 mod jobs;
+mod job_files;
 mod program;
 mod provider;
 mod readme;

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::server::Server;
 
 /// Longer than any run of a test takes; a run that hangs fails its test instead of stopping all.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A run to be made: a job file `job.yaml` in a workspace of its own.
 pub(crate) struct Program {
@@ -276,7 +276,7 @@ impl Ran {
             match block["type"].as_str() {
                 Some("tool_use") => calls.push(block["id"].as_str().unwrap().to_owned()),
                 Some("tool_result") => {
-                    results.push(block["tool_use_id"].as_str().unwrap().to_owned())
+                    results.push(block["tool_use_id"].as_str().unwrap().to_owned());
                 }
                 _ => {}
             }

@@ -338,7 +338,10 @@ fn silence_is_a_fault_before_the_answer_and_within_it() {
         let (kind, _, _, cause) = seen(one(answer, idle()));
         assert_eq!(
             (kind, cause.as_str()),
-            (FailureKind::IdleTimeout, "nothing came in time")
+            (
+                FailureKind::IdleTimeout,
+                "nothing came in time (no byte for 150ms)"
+            )
         );
     }
     let late = reply().text("a").delay(Duration::from_millis(600));
