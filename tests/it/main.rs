@@ -7,8 +7,9 @@
 
 mod action;
 mod architecture;
-mod jobs;
+mod cli;
 mod job_files;
+mod jobs;
 mod program;
 mod provider;
 mod readme;

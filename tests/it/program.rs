@@ -23,7 +23,6 @@ pub(crate) struct Program {
     directory: TempDir,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
-    removed: Vec<String>,
     command: Vec<String>,
     program: &'static str,
 }
@@ -55,7 +54,6 @@ impl Program {
             directory: tempfile::tempdir().unwrap(),
             arguments: Vec::new(),
             environment: Vec::new(),
-            removed: Vec::new(),
             command: command.iter().map(|&word| word.to_owned()).collect(),
             program: env!("CARGO_BIN_EXE_lightsout"),
         }
@@ -93,11 +91,6 @@ impl Program {
         self
     }
 
-    pub(crate) fn without_env(mut self, name: &str) -> Self {
-        self.removed.push(name.to_owned());
-        self
-    }
-
     pub(crate) fn args(mut self, arguments: &[&str]) -> Self {
         self.arguments
             .extend(arguments.iter().map(|&argument| argument.to_owned()));
@@ -127,9 +120,6 @@ impl Program {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        for name in &self.removed {
-            command.env_remove(name);
-        }
         command
     }
 

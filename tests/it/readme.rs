@@ -141,7 +141,11 @@ fn its_job_is_explained() {
         with_its_job(),
     );
     assert_eq!(ran.code, 1, "{}", ran.stderr);
-    assert!(ran.stdout.contains("denied: no rule allows `sh`"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("denied: no rule allows `sh`"),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]
@@ -259,17 +263,12 @@ fn its_links_lead_somewhere() {
     }
 }
 
-/// Words of ARCHITECTURE that are paths: with a slash and letters only, or a file's ending.
+/// Words of ARCHITECTURE that are paths: with a slash, or the name of a source file.
 fn paths(text: &str) -> BTreeSet<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
     text.split(|c| !is_part(c))
         .map(|word| word.trim_end_matches('.'))
-        .filter(|word| {
-            let ends = [".rs", ".md", ".yml", ".toml"]
-                .iter()
-                .any(|end| word.ends_with(end));
-            word.contains('/') && word.len() > 1 || ends
-        })
+        .filter(|word| word.contains('/') && word.len() > 1 || word.ends_with(".rs"))
         .collect()
 }
 
