@@ -24,7 +24,7 @@ pub(crate) struct Program {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     command: Vec<String>,
-    program: &'static str,
+    executable: &'static str,
 }
 
 /// A run that has begun.
@@ -55,13 +55,13 @@ impl Program {
             arguments: Vec::new(),
             environment: Vec::new(),
             command: command.iter().map(|&word| word.to_owned()).collect(),
-            program: env!("CARGO_BIN_EXE_lightsout"),
+            executable: env!("CARGO_BIN_EXE_lightsout"),
         }
     }
 
     /// This command line by a shell, instead of `lightsout`.
     pub(crate) fn shell(mut self, line: &str) -> Self {
-        self.program = "bash";
+        self.executable = "bash";
         self.command = vec!["-c".to_owned(), line.to_owned()];
         self
     }
@@ -108,7 +108,7 @@ impl Program {
         reason = "the program under test is started as a user would"
     )]
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(self.program);
+        let mut command = Command::new(self.executable);
         command
             .args(&self.command)
             .args(&self.arguments)

@@ -265,10 +265,11 @@ fn its_links_lead_somewhere() {
 
 /// Words of ARCHITECTURE that are paths: with a slash, or the name of a source file.
 fn paths(text: &str) -> BTreeSet<&str> {
+    let is_source = |word: &str| Path::new(word).extension().is_some_and(|end| end == "rs");
     let is_part = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
     text.split(|c| !is_part(c))
         .map(|word| word.trim_end_matches('.'))
-        .filter(|word| word.contains('/') && word.len() > 1 || word.ends_with(".rs"))
+        .filter(|word| word.contains('/') && word.len() > 1 || is_source(word))
         .collect()
 }
 
