@@ -141,3 +141,29 @@ fn a_run_without_anything_to_run() {
     let command = ["run", "job.yaml", "--only", "none"];
     assert_reads("run-nothing", &program(&command).run());
 }
+
+#[test]
+fn prompts_begin_in_the_order_of_the_files() {
+    let ids: Vec<String> = (1..=24).map(|number| format!("p{number}")).collect();
+    let prompts: Vec<String> = ids
+        .iter()
+        .map(|id| format!("  - {{id: {id}, prompt: Do it.}}\n"))
+        .collect();
+    // Readers go by the free places, writers by the workspace.
+    for tool in ["Read", "Edit"] {
+        let job = format!(
+            "model: replay/cassette.yaml\nallowed_tools: [{tool}]\nprompts:\n{}",
+            prompts.concat()
+        );
+        let command = ["run", "job.yaml", "--output", "out", "--concurrency", "1"];
+        let ran = program(&command)
+            .file("job.yaml", job)
+            .file("cassette.yaml", "replies: [{text: done}]")
+            .run();
+        let passed = ran.stderr.lines().filter_map(|line| {
+            let (id, _) = line.strip_prefix("PASS job/")?.split_once(' ')?;
+            Some(id.to_owned())
+        });
+        assert_eq!(passed.collect::<Vec<_>>(), ids, "{tool}");
+    }
+}
