@@ -16,3 +16,4 @@ mod readme;
 mod requests;
 mod scenarios;
 mod server;
+mod workflow;
