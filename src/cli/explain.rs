@@ -93,6 +93,9 @@ fn tool_use(call: &str) -> anyhow::Result<ToolUse> {
     let input: Value = match name {
         "Bash" => json!({"command": argument}),
         "Glob" | "Grep" => json!({"pattern": ".", "path": argument}),
+        // What is written decides nothing, but a call without it would be no call.
+        "Write" => json!({"file_path": argument, "content": ""}),
+        "Edit" => json!({"file_path": argument, "old_string": "a", "new_string": "b"}),
         _ => json!({"file_path": argument}),
     };
     Ok(ToolUse {
@@ -119,6 +122,15 @@ mod tests {
         );
         for bad in ["Bash", "Bash(ls", ""] {
             assert!(tool_use(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_argument_alone_makes_a_whole_call_of_every_tool() {
+        let registry = Registry::built_in(|_| true);
+        for spec in registry.specs() {
+            let call = tool_use(&format!("{}(a)", spec.name)).unwrap();
+            assert!(registry.check(&call).is_ok(), "{}", spec.name);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! From the bottom: a transport turns a request body into a status, headers and bytes (HTTP, or a
 //! cassette, each possibly recorded); `sse` turns bytes into events; `anthropic` knows their shapes;
 //! `assemble` builds the reply; `failure` names what went wrong by what can be done about it. All of
-//! it blocks the caller's thread; [`Provider::cancel`](crate::provider::Provider::cancel) ends that from another.
+//! it blocks the caller's thread; [`Provider::cancel`] ends that from another.
 //!
 //! Invariants: nothing is tried twice (the query loop decides that); a stream without `message_stop` is
 //! a failure; blocks are kept in the bytes in which they go back; the bytes of a request before its

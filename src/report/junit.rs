@@ -1,7 +1,7 @@
 //! `junit.xml`: one testsuite a job, one testcase a prompt and one a check.
 //!
 //! The skeleton is the junit-report crate's; what it lacks (totals, `skipped`, properties, lines, whole
-//! milliseconds) is put in by [`rewrite`]. Valid against the schema of Jenkins' xunit plugin
+//! milliseconds) is put in by [`rewrite()`]. Valid against the schema of Jenkins' xunit plugin
 //! (`junit-10.xsd`) apart from `file` and `line` of a case, which other readers want. That schema knows
 //! no properties of a case, so those of a prompt stand with its suite as `ID.NAME`.
 

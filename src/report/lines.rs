@@ -69,7 +69,7 @@ mod tests {
 PASS nightly/summary  2 turns  $0.0420  4.2s
 denied: nightly/fix: Bash {"command":"rm -rf x"}: no rule allows it (would be allowed by Bash(rm -rf x))
 nightly/fix: check-2 failed: exit status 101: test a ... FAILED
-FAIL nightly/fix checks_failed  2 turns  $0.0420  4.2s: check-2: exit status 101 see its output
+FAIL nightly/fix checks_failed  2 turns  $0.0420  4.2s: check-2: exit status 101; see its output
 SKIP nightly/rest not_run: the provider refuses all requests
 warning: gate/review: the reply named an unknown stop reason
 ERROR gate/review model_error  2 turns  $0.0420  4.2s: asking the model: 500, server error
@@ -82,7 +82,7 @@ ERROR gate/review model_error  2 turns  $0.0420  4.2s: asking the model: 500, se
         insta::assert_snapshot!(said(Verbosity::Quiet, &mixed()), @r###"
 denied: nightly/fix: Bash {"command":"rm -rf x"}: no rule allows it (would be allowed by Bash(rm -rf x))
 nightly/fix: check-2 failed: exit status 101: test a ... FAILED
-FAIL nightly/fix checks_failed  2 turns  $0.0420  4.2s: check-2: exit status 101 see its output
+FAIL nightly/fix checks_failed  2 turns  $0.0420  4.2s: check-2: exit status 101; see its output
 SKIP nightly/rest not_run: the provider refuses all requests
 warning: gate/review: the reply named an unknown stop reason
 ERROR gate/review model_error  2 turns  $0.0420  4.2s: asking the model: 500, server error

@@ -359,7 +359,9 @@ fn result_line(name: &str, result: &PromptResult) -> String {
         ),
         Outcome::Failed | Outcome::Errored => {
             // Figures before the message, which may be long and is cut at its end.
-            let message = &result.stop.message;
+            let lines = result.stop.message.lines().map(str::trim);
+            let message: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+            let message = message.join("; ");
             format!("{word} {name} {}  {figures}: {message}", result.stop.name())
         }
     }

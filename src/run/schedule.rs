@@ -1,9 +1,11 @@
 //! Many prompts: order, concurrency, leases; what happens when a signal ends the run.
 
+use std::future::{Future as _, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -78,8 +80,11 @@ pub async fn execute(
     let mut keys = std::collections::HashMap::new();
     for errand in errands {
         let (key, run) = (errand.key, Arc::clone(&run));
-        let handle = tasks.spawn(async move { run.one(errand).await });
+        let (queued, in_line) = oneshot::channel();
+        let handle = tasks.spawn(async move { run.one(errand, queued).await });
         keys.insert(handle.id(), key);
+        // Tasks begin in any order, prompts in that of the files: the next stands in line behind this one.
+        let _ = in_line.await;
     }
     let mut signal = run.signal.clone();
     let overdue = async {
@@ -183,8 +188,8 @@ impl Run {
         }
     }
 
-    /// One prompt, from waiting for its turn to its result.
-    async fn one(&self, errand: Errand) -> Outcome {
+    /// One prompt, from waiting for its turn to its result. Drops `queued` once it stands in line.
+    async fn one(&self, errand: Errand, queued: oneshot::Sender<()>) -> Outcome {
         let mut signal = self.signal.clone();
         let may_start = async {
             // The workspace first, then a slot: whoever holds a slot is working, not waiting.
@@ -194,6 +199,16 @@ impl Run {
                 .await;
             let slot = self.slots.acquire().await;
             (lease, slot)
+        };
+        tokio::pin!(may_start);
+        // The first poll takes a place in the queues.
+        let at_once = poll_fn(|context| Poll::Ready(may_start.as_mut().poll(context))).await;
+        drop(queued);
+        let may_start = async {
+            match at_once {
+                Poll::Ready(held) => held,
+                Poll::Pending => may_start.await,
+            }
         };
         let _held = tokio::select! {
             biased;

@@ -5,6 +5,7 @@
     reason = "a helper that fails, fails its test; clippy knows only the tests themselves"
 )]
 
+mod action;
 mod architecture;
 mod cases;
 mod cases_conversation;
@@ -14,12 +15,16 @@ mod cases_policy;
 mod cases_reports;
 mod cases_stream;
 mod cases_tools;
+mod cli;
 mod job_files;
+mod jobs;
 mod many;
 mod program;
 mod provider;
+mod readme;
 mod requests;
 mod runs;
 mod scenarios;
 mod server;
+mod workflow;
 mod xml;

@@ -25,6 +25,7 @@ pub(crate) struct Program {
     environment: Vec<(String, String)>,
     wrapper: Vec<String>,
     command: Vec<String>,
+    executable: &'static str,
 }
 
 /// A run that has begun.
@@ -60,12 +61,20 @@ impl Program {
             environment: Vec::new(),
             wrapper: Vec::new(),
             command: command.iter().map(|&word| word.to_owned()).collect(),
+            executable: env!("CARGO_BIN_EXE_lightsout"),
         }
     }
 
     /// The program is started by another one, which takes its command line as arguments.
     pub(crate) fn under(mut self, wrapper: &[&str]) -> Self {
         self.wrapper = wrapper.iter().map(|&word| word.to_owned()).collect();
+        self
+    }
+
+    /// This command line by a shell, instead of `lightsout`.
+    pub(crate) fn shell(mut self, line: &str) -> Self {
+        self.executable = "bash";
+        self.command = vec!["-c".to_owned(), line.to_owned()];
         self
     }
 
@@ -111,7 +120,7 @@ impl Program {
         reason = "the program under test is started as a user would"
     )]
     pub(crate) fn command(&self) -> Command {
-        let program = env!("CARGO_BIN_EXE_lightsout").to_owned();
+        let program = self.executable.to_owned();
         let mut words = self.wrapper.iter().chain([&program]);
         let mut command = Command::new(words.next().unwrap());
         command
