@@ -183,7 +183,7 @@ fn the_review_reads_the_change_and_nothing_secret() {
             "Read denied",
             "Grep ok",
             "Bash denied",
-            "Write error"
+            "Write denied"
         ]
     );
     assert_eq!(results(&ran, "pull-request-review/tests"), ["Bash ok"]);
