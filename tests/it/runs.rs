@@ -209,7 +209,8 @@ fn g50_a_full_disk_is_an_error_that_keeps_the_answer() {
     let answer = "x".repeat(200_000);
     let program = Program::new(&job("")).under(&SMALL_DISK);
     let (ran, _) = run(program, [reply().text(&answer)]);
-    assert_ne!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("record_failed"), "{}", ran.stderr);
     assert!(
         ran.stderr.contains("out/job/prompt-1"),
         "the path is named: {}",
