@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use crate::net;
 use crate::provider::{ApiKey, Endpoint};
@@ -86,11 +87,10 @@ impl Environment {
         let network = net::Network::new(net::Environment::read(|name| {
             self.get(name).map(str::to_owned)
         }));
+        let base_url = self.get("ANTHROPIC_BASE_URL").unwrap_or(BASE_URL);
+        check_base_url(base_url, &network)?;
         let endpoint = Endpoint {
-            base_url: self
-                .get("ANTHROPIC_BASE_URL")
-                .unwrap_or(BASE_URL)
-                .to_owned(),
+            base_url: base_url.to_owned(),
             key: key.with_context(|| format!("reading {key_source}"))?,
             headers: custom_headers(self.get("ANTHROPIC_CUSTOM_HEADERS"))?,
             network,
@@ -100,6 +100,20 @@ impl Environment {
             key_source,
         })
     }
+}
+
+/// Finds before anything is sent what would end every prompt.
+fn check_base_url(base_url: &str, network: &net::Network) -> anyhow::Result<()> {
+    if base_url.trim_end_matches('/').ends_with("/v1") {
+        bail!(
+            "ANTHROPIC_BASE_URL must not end in /v1, for /v1/messages is appended to it: {base_url}"
+        );
+    }
+    let any_limit = Duration::from_secs(1);
+    network.client(base_url, any_limit).with_context(|| {
+        format!("ANTHROPIC_BASE_URL is `{base_url}`, and must be like https://api.anthropic.com")
+    })?;
+    Ok(())
 }
 
 /// One `Name: value` a line.

@@ -47,13 +47,48 @@ pub(super) fn run(arguments: &RunArguments, environment: &Environment) -> anyhow
         }
     }
     let selection = Selection::new(&arguments.only, &arguments.skip)?;
-    let jobs = select(jobs, &selection);
-    if jobs.is_empty() {
-        terminal::error("error: --only and --skip leave no prompt to run");
+    if let Some(nothing) = what_is_not_there(&jobs, &selection) {
+        terminal::error(&nothing);
         return Ok(exit::NOTHING_SELECTED);
     }
+    let jobs = select(jobs, &selection);
     let plan = plan(arguments, environment, clock, jobs)?;
     execute(plan, arguments, verbosity, environment.is_ci())
+}
+
+/// What to say when a filter leaves nothing, or one of `--only` names nothing: a run without a prompt
+/// that was asked for must not look like one that passed.
+fn what_is_not_there(jobs: &[Job], selection: &Selection) -> Option<String> {
+    let prompts: Vec<(&str, &str)> = jobs
+        .iter()
+        .flat_map(|job| {
+            job.prompts
+                .iter()
+                .map(|prompt| (job.name.as_str(), prompt.id.as_str()))
+        })
+        .collect();
+    let unmatched = selection.unmatched(&prompts);
+    let cause = if !unmatched.is_empty() {
+        format!(
+            "no prompt is named by --only {}",
+            unmatched.join(", --only ")
+        )
+    } else if prompts
+        .iter()
+        .any(|(job, prompt)| selection.selects(job, prompt))
+    {
+        return None;
+    } else {
+        "--only and --skip leave no prompt to run".to_owned()
+    };
+    let names: Vec<String> = prompts
+        .iter()
+        .map(|(job, prompt)| format!("{job}/{prompt}"))
+        .collect();
+    Some(format!(
+        "error: {cause}; the prompts are {}",
+        names.join(", ")
+    ))
 }
 
 fn verbosity(arguments: &RunArguments) -> Verbosity {

@@ -46,7 +46,10 @@ pub(super) fn of_status(
             _ => None,
         },
         request_id: request_id(headers).or(error.request_id),
-        ..Failure::new(kind, format!("{what}: status {status}: {cause}"))
+        ..Failure::new(
+            kind,
+            format!("{what}: status {status}: {cause}{}", remedy(status)),
+        )
     }
 }
 
@@ -73,6 +76,16 @@ pub(super) fn of_stream_error(what: &str, error: &Value, request_id: Option<Stri
     Failure {
         request_id,
         ..Failure::new(kind, format!("{what}: error in the stream: {cause}"))
+    }
+}
+
+/// What a person can do about a status, behind the server's own words.
+fn remedy(status: u16) -> &'static str {
+    match status {
+        401 => " (check ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN)",
+        403 => " (check what the key may do)",
+        404 => " (check the model's id and ANTHROPIC_BASE_URL)",
+        _ => "",
     }
 }
 

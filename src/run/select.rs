@@ -42,16 +42,29 @@ impl Selection {
         })
     }
 
+    /// The patterns of `only` that name none of these prompts (`JOB`, `ID`): mistyped, most likely.
+    pub fn unmatched<'a>(&self, prompts: &[(&'a str, &'a str)]) -> Vec<String> {
+        self.only
+            .iter()
+            .filter(|pattern| {
+                !prompts
+                    .iter()
+                    .any(|(job, prompt)| names(pattern, job, prompt))
+            })
+            .map(|pattern| pattern.glob().to_string())
+            .collect()
+    }
+
     /// Whether the prompt is meant: named by `only`, or nothing is, and not by `skip`.
     pub fn selects(&self, job: &str, prompt: &str) -> bool {
-        let full = format!("{job}/{prompt}");
-        let named = |patterns: &[GlobMatcher]| {
-            patterns
-                .iter()
-                .any(|pattern| pattern.is_match(prompt) || pattern.is_match(&full))
-        };
+        let named =
+            |patterns: &[GlobMatcher]| patterns.iter().any(|pattern| names(pattern, job, prompt));
         (self.only.is_empty() || named(&self.only)) && !named(&self.skip)
     }
+}
+
+fn names(pattern: &GlobMatcher, job: &str, prompt: &str) -> bool {
+    pattern.is_match(prompt) || pattern.is_match(format!("{job}/{prompt}"))
 }
 
 fn matcher(pattern: &str) -> Result<GlobMatcher, BadPattern> {
@@ -87,6 +100,13 @@ mod tests {
                 .collect();
             assert_eq!(selected.join(" "), expected, "{only:?} {skip:?}");
         }
+    }
+
+    #[test]
+    fn a_mistyped_pattern_is_found_beside_a_good_one() {
+        let only = ["a".to_owned(), "bb".to_owned()];
+        let selection = Selection::new(&only, &[]).unwrap();
+        assert_eq!(selection.unmatched(&[("job", "a"), ("job", "b")]), ["bb"]);
     }
 
     #[test]

@@ -135,13 +135,21 @@ const KEY: (&str, &str) = ("ANTHROPIC_API_KEY", "sk-test-0123456789");
 
 #[test]
 fn filters_that_leave_nothing_have_an_exit_code_of_their_own() {
-    for arguments in [
-        &["--only", "d"][..],
-        &["--skip", "*"],
-        &["--only", "a", "--skip", "a"],
+    let nothing_left = "--only and --skip leave no prompt";
+    for (arguments, says) in [
+        (
+            &["--only", "d"][..],
+            "no prompt is named by --only d; the prompts are",
+        ),
+        (
+            &["--only", "a", "--only", "d"],
+            "no prompt is named by --only d",
+        ),
+        (&["--skip", "*"], nothing_left),
+        (&["--only", "a", "--skip", "a"], nothing_left),
     ] {
         let program = Program::new(THREE).args(arguments).env(KEY.0, KEY.1);
-        let ran = refused(program, 4, &["--only", "--skip"]);
+        let ran = refused(program, 4, &[says]);
         assert!(!ran.path().join("out").exists());
     }
 }
