@@ -73,7 +73,7 @@ fn judge(prompt: &Prompt, call: &str) -> anyhow::Result<u8> {
         Touches::Nothing => Target::Nothing,
     };
     let explanation = prompt.policy.explain(Call { tool_use, target }, &resolver);
-    terminal::result(&format!("{explanation}\n"));
+    terminal::result(&format!("{explanation}\n"))?;
     Ok(match explanation.decision {
         Decision::Allowed { .. } => exit::PASSED,
         Decision::Denied { .. } => exit::FAILED,

@@ -1,17 +1,20 @@
 //! `lightsout run`: job files in, reports and an exit code out.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use tokio::runtime::Runtime;
 
 use crate::job::{self, Job, ModelChoice, Overrides};
 use crate::provider::Cassette;
 use crate::report::{self, RunRecord, Verbosity};
-use crate::run::{self, Clock, Plan, PlannedJob, PrefixGate, Selection, Shared};
+use crate::run::{self, Clock, EndingSignal, Plan, PlannedJob, PrefixGate, Selection, Shared};
 use crate::stop::exit;
+use crate::transcript::Redactor;
 
 use super::arguments::{Format, RunArguments};
 use super::disk::Disk;
@@ -19,14 +22,26 @@ use super::environment::{Access, Environment};
 use super::watch::Watch;
 use super::{output, terminal, validate};
 
+/// The first signal, when one came.
+type Signals = tokio::sync::watch::Receiver<Option<EndingSignal>>;
+
 /// Events that may wait for the watchers before the conversations wait for them.
 const EVENT_BUFFER: usize = 1024;
+
+/// How long a slow terminal may hold up the end after a signal.
+const AFTER_SIGNAL: Duration = Duration::from_millis(500);
 
 /// How long what still blocks may hold up the end of the process.
 const SHUTDOWN: Duration = Duration::from_millis(200);
 
 pub(super) fn run(arguments: &RunArguments, environment: &Environment) -> anyhow::Result<u8> {
     let clock = Clock::start();
+    let runtime = runtime(arguments.concurrency)?;
+    let signal = {
+        // Before anything is made, so that whatever is made has an orderly end.
+        let _context = runtime.enter();
+        run::listen().context("listening for signals")?
+    };
     let disk = Disk::new(environment)?;
     let overrides = Overrides {
         max_budget: arguments.max_budget_usd,
@@ -53,7 +68,7 @@ pub(super) fn run(arguments: &RunArguments, environment: &Environment) -> anyhow
     }
     let jobs = select(jobs, &selection);
     let plan = plan(arguments, environment, clock, jobs)?;
-    execute(plan, arguments, verbosity, environment.is_ci())
+    execute(runtime, signal, plan, arguments, environment.is_ci())
 }
 
 /// What to say when a filter leaves nothing, or one of `--only` names nothing: a run without a prompt
@@ -178,41 +193,65 @@ fn open_cassettes<'a>(
     Ok(cassettes)
 }
 
-fn execute(
-    mut plan: Plan,
-    arguments: &RunArguments,
-    verbosity: Verbosity,
-    is_ci: bool,
-) -> anyhow::Result<u8> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+/// One thread to conduct and one to spare: what blocks has threads of its own.
+fn runtime(concurrency: u16) -> anyhow::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         // A prompt holds one for its request and up to ten for its tools.
-        .max_blocking_threads(usize::from(arguments.concurrency) * 12 + 32)
+        .max_blocking_threads(usize::from(concurrency) * 12 + 32)
         .thread_stack_size(512 * 1024)
         .enable_time()
         .enable_io()
         .build()
-        .context("starting the runtime")?;
+        .context("starting the runtime")
+}
+
+fn execute(
+    runtime: Runtime,
+    mut signal: Signals,
+    mut plan: Plan,
+    arguments: &RunArguments,
+    is_ci: bool,
+) -> anyhow::Result<u8> {
+    let verbosity = verbosity(arguments);
     let directory = plan.shared.output.clone();
     let redactor = Arc::clone(&plan.shared.redactor);
-    let watch = Watch::new(plan.shared.clock.clone(), verbosity, &redactor, is_ci);
+    let clock = plan.shared.clock.clone();
+    let (watch, shown) =
+        Watch::start(clock, verbosity, &redactor, is_ci).context("starting the display")?;
     plan.shared.shows_text = watch.shows_text();
     let (exit_code, recorder) = runtime.block_on(async {
-        let signal = run::listen().context("listening for signals")?;
         let (events, received) = tokio::sync::mpsc::channel(EVENT_BUFFER);
         let watching = tokio::spawn(watch.until_the_end(received));
-        let exit_code = run::execute(plan, events, signal).await;
+        let exit_code = run::execute(plan, events, signal.clone()).await;
         let recorder = watching.await.context("folding the run's events")?;
         anyhow::Ok((exit_code, recorder))
     })?;
     let record = recorder.record().context("the run has no first event")?;
-    let written = write_reports(&record, &directory);
-    print_results(&record, arguments.format, verbosity, &redactor);
+    let mut is_delivered = write_reports(&record, &directory);
+    // The reports are safe: now there is time for a slow terminal, until a signal says otherwise.
+    runtime.block_on(async {
+        tokio::select! {
+            () = shown.all() => {}
+            () = lost_patience(&mut signal) => {}
+        }
+    });
+    // Nobody listens to signals from here on, so the next one ends the process at once.
+    drop(signal);
+    is_delivered &= print_results(&record, arguments.format, verbosity, &redactor);
     runtime.shutdown_timeout(SHUTDOWN);
-    Ok(match (exit_code, written) {
+    Ok(match (exit_code, is_delivered) {
         (exit::PASSED, false) => exit::ERRORED,
         (code, _) => code,
     })
+}
+
+/// Some time after a signal, for ever without one.
+async fn lost_patience(signal: &mut Signals) {
+    if signal.wait_for(Option::is_some).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    tokio::time::sleep(AFTER_SIGNAL).await;
 }
 
 /// Writes all reports, one after another whatever becomes of each; false when one could not be written.
@@ -232,16 +271,26 @@ fn write_reports(record: &RunRecord, directory: &std::path::Path) -> bool {
     all_written
 }
 
+/// Prints the results; false when they could not be delivered. A reader that has gone away wants no more.
 fn print_results(
     record: &RunRecord,
     format: Format,
     verbosity: Verbosity,
-    redactor: &crate::transcript::Redactor,
-) {
+    redactor: &Redactor,
+) -> bool {
     let is_quiet = verbosity == Verbosity::Quiet && record.exit_code == exit::PASSED;
-    match format {
-        Format::Json => terminal::result(&redactor.redact_json(&report::run_json(record))),
-        Format::Text if !is_quiet => terminal::result(&redactor.redact(&report::text(record))),
-        Format::Text => {}
+    let text = match format {
+        Format::Json => redactor.redact_json(&report::run_json(record)).into_owned(),
+        Format::Text if is_quiet => return true,
+        Format::Text => redactor.redact(&report::text(record)).into_owned(),
+    };
+    match terminal::result(&text) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            terminal::error(&format!(
+                "error: writing the results to standard output: {error}"
+            ));
+            false
+        }
+        _ => true,
     }
 }

@@ -2,12 +2,11 @@
 
 use std::io::{self, Write};
 
-/// Prints a result. A reader that has gone away is no fault of the run.
-pub(super) fn result(text: &str) {
+/// Prints a result.
+pub(super) fn result(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    let _ = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
 }
 
 /// Prints a line on standard error, in one write.

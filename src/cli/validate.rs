@@ -23,7 +23,7 @@ pub(super) fn validate(
                     "{}: ok, job `{}` with {prompts} prompt{plural}\n",
                     job.file.display(),
                     job.name
-                ));
+                ))?;
             }
             Ok(exit::PASSED)
         }

@@ -1,10 +1,15 @@
 //! Whoever watches a run: the fold for the reports, and the terminal.
+//!
+//! The fold takes every event as it comes. What is shown is shown by a thread of its own, for a terminal
+//! or a pipe may be slow, or never read at all: then lines are lost, and the run goes on.
 
 use std::io::{self, IsTerminal as _, Stderr};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::report::{Lines, Progress, Recorder, Verbosity};
 use crate::run::Clock;
@@ -14,54 +19,73 @@ use crate::transcript::{Redactor, ScopedEvent};
 const HEARTBEAT: Duration = Duration::from_secs(30);
 /// Between two frames of the bars.
 const FRAME: Duration = Duration::from_millis(100);
-
-/// The terminal's half.
-enum Shown {
-    Bars(Box<Progress<Stderr>>),
-    Lines(Box<Lines<Stderr>>),
-}
+/// Events that may wait to be shown before they are lost: more than a busy second brings.
+const WAITING: usize = 16 * 1024;
 
 /// Takes every event of a run.
 pub(super) struct Watch {
-    clock: Clock,
     recorder: Recorder,
-    shown: Shown,
+    waiting: SyncSender<ScopedEvent>,
+    shows_text: bool,
+}
+
+/// The end of what is shown.
+pub(super) struct Shown {
+    done: oneshot::Receiver<()>,
+}
+
+impl Shown {
+    /// Waits until everything was shown.
+    pub(super) async fn all(self) {
+        // An error means that the thread is gone, and so has shown what it will show.
+        let _ = self.done.await;
+    }
 }
 
 impl Watch {
     /// Bars where a person watches a terminal, plain lines everywhere else.
-    pub(super) fn new(
+    pub(super) fn start(
         clock: Clock,
         verbosity: Verbosity,
         redactor: &Arc<Redactor>,
         is_ci: bool,
-    ) -> Self {
-        let wants_bars = verbosity != Verbosity::Quiet && !is_ci && io::stderr().is_terminal();
-        let shown = if wants_bars {
+    ) -> io::Result<(Self, Shown)> {
+        let shows_text = verbosity != Verbosity::Quiet && !is_ci && io::stderr().is_terminal();
+        let display = if shows_text {
             let size = rustix::termios::tcgetwinsize(io::stderr())
                 .map_or((24, 80), |size| (size.ws_row, size.ws_col));
-            Shown::Bars(Box::new(Progress::on_stderr(
+            Display::Bars(Box::new(Progress::on_stderr(
                 verbosity,
                 Arc::clone(redactor),
                 size,
             )))
         } else {
-            Shown::Lines(Box::new(Lines::new(
+            Display::Lines(Box::new(Lines::new(
                 verbosity,
                 Arc::clone(redactor),
                 io::stderr(),
             )))
         };
-        Self {
-            clock,
+        let (waiting, events) = sync_channel(WAITING);
+        let (finished, done) = oneshot::channel();
+        thread::Builder::new()
+            .name("display".into())
+            .spawn(move || {
+                display.until_the_end(&clock, &events);
+                // Whoever waited may have lost patience.
+                let _ = finished.send(());
+            })?;
+        let watch = Self {
             recorder: Recorder::new(Arc::clone(redactor)),
-            shown,
-        }
+            waiting,
+            shows_text,
+        };
+        Ok((watch, Shown { done }))
     }
 
     /// Whether pieces of text are shown as they stream.
     pub(super) fn shows_text(&self) -> bool {
-        matches!(self.shown, Shown::Bars(_))
+        self.shows_text
     }
 
     /// Watches until the run is over.
@@ -69,41 +93,55 @@ impl Watch {
         mut self,
         mut events: mpsc::Receiver<ScopedEvent>,
     ) -> Recorder {
-        let mut tick = tokio::time::interval(match self.shown {
-            Shown::Bars(_) => FRAME,
-            Shown::Lines(_) => HEARTBEAT,
-        });
-        tick.tick().await;
-        loop {
-            tokio::select! {
-                biased;
-                event = events.recv() => match event {
-                    Some(event) => self.take(&event),
-                    None => break,
-                },
-                _ = tick.tick() => self.tick(),
-            }
-        }
-        if let Shown::Bars(bars) = &mut self.shown {
-            let _ = bars.finish();
+        while let Some(event) = events.recv().await {
+            self.recorder.on_event(&event);
+            // A line that cannot be shown loses nothing: the transcript has it.
+            let _ = self.waiting.try_send(event);
         }
         self.recorder
     }
+}
 
-    /// A line that cannot be shown loses nothing: the transcript has it.
-    fn take(&mut self, event: &ScopedEvent) {
-        self.recorder.on_event(event);
-        let _ = match &mut self.shown {
-            Shown::Bars(bars) => bars.on_event(event),
-            Shown::Lines(lines) => lines.on_event(event),
+/// What writes to standard error.
+enum Display {
+    Bars(Box<Progress<Stderr>>),
+    Lines(Box<Lines<Stderr>>),
+}
+
+impl Display {
+    fn until_the_end(mut self, clock: &Clock, events: &Receiver<ScopedEvent>) {
+        let interval = match self {
+            Self::Bars(_) => FRAME,
+            Self::Lines(_) => HEARTBEAT,
+        };
+        let mut next_tick = clock.now() + interval;
+        loop {
+            match events.recv_timeout(next_tick.saturating_sub(clock.now())) {
+                Ok(event) => self.show(&event),
+                Err(RecvTimeoutError::Timeout) => {
+                    next_tick = clock.now() + interval;
+                    self.tick(clock.now());
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        if let Self::Bars(bars) = &mut self {
+            // The terminal is gone, then; nobody is there to be told.
+            let _ = bars.finish();
+        }
+    }
+
+    fn show(&mut self, event: &ScopedEvent) {
+        let _ = match self {
+            Self::Bars(bars) => bars.on_event(event),
+            Self::Lines(lines) => lines.on_event(event),
         };
     }
 
-    fn tick(&mut self) {
-        let elapsed = self.clock.now();
-        match &mut self.shown {
-            Shown::Bars(bars) => bars.tick(elapsed),
-            Shown::Lines(lines) => drop(lines.heartbeat(elapsed)),
+    fn tick(&mut self, elapsed: Duration) {
+        match self {
+            Self::Bars(bars) => bars.tick(elapsed),
+            Self::Lines(lines) => drop(lines.heartbeat(elapsed)),
         }
     }
 }

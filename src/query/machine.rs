@@ -110,7 +110,14 @@ impl Machine {
             (State::Requesting { .. }, Input::BudgetRefused { message, .. }) => {
                 self.stop(StopReason::MaxBudgetUsd, message.clone());
             }
-            (State::Requesting { .. }, Input::ReplyComplete { reply, .. }) => self.replied(reply),
+            (
+                State::Requesting { .. },
+                Input::ReplyComplete {
+                    reply, overspent, ..
+                },
+            ) => {
+                self.replied(reply, overspent.as_deref());
+            }
             (State::Requesting { .. }, Input::RequestFailed { failure, .. }) => {
                 self.failed(now, failure);
             }

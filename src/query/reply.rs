@@ -12,14 +12,18 @@ use super::transition::Transition;
 
 impl Machine {
     /// A whole reply came. Whether tools run is decided by the presence of calls, not by the API's
-    /// stop reason; only a reply that was cut off or refused is looked at first.
-    pub(super) fn replied(&mut self, reply: &Arc<Reply>) {
+    /// stop reason; only a reply that was refused, too dear or cut off is looked at first.
+    pub(super) fn replied(&mut self, reply: &Arc<Reply>, overspent: Option<&str>) {
         self.api_stop_reason.clone_from(&reply.stop_reason);
         if reply.stop_reason == Some(ApiStopReason::Refusal) {
             self.refused(reply);
             return;
         }
         self.take_turn(reply);
+        if let Some(overspent) = overspent {
+            self.stop(StopReason::MaxBudgetUsd, overspent);
+            return;
+        }
         match &reply.stop_reason {
             Some(ApiStopReason::MaxTokens) => self.stop(
                 StopReason::MaxOutputTokens,

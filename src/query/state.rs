@@ -74,6 +74,9 @@ pub enum Input {
         request: RequestNumber,
         /// The reply.
         reply: Arc<Reply>,
+        /// What to say when the reply cost more than the budget had left, which only a provider can
+        /// bring about that bills more than was asked for.
+        overspent: Option<String>,
     },
     /// No whole reply.
     RequestFailed {

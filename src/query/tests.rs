@@ -88,6 +88,7 @@ fn reply_for(request: u32, reply: Reply) -> Input {
     Input::ReplyComplete {
         request: RequestNumber(request),
         reply: Arc::new(reply),
+        overspent: None,
     }
 }
 
@@ -639,6 +640,25 @@ fn money_that_does_not_suffice_stops_before_anything_is_sent() {
         ],
     );
     assert_eq!(stop, Some(Stop::new(StopReason::MaxBudgetUsd, "spent …")));
+}
+
+#[test]
+fn a_reply_that_cost_more_than_the_budget_is_no_success_whatever_it_says() {
+    for (content, expected) in [
+        ("end", "stop max_budget_usd, cancel"),
+        ("Bash:a", "filled a, stop max_budget_usd, cancel"),
+    ] {
+        let dear = Input::ReplyComplete {
+            request: RequestNumber(1),
+            reply: Arc::new(reply_with(content, ApiStopReason::EndTurn)),
+            overspent: Some("spent $2 of $1".into()),
+        };
+        let (machine, _) = run(
+            settings(),
+            &[(started(), "timer Deadline, send 1"), (dear, expected)],
+        );
+        assert_eq!(machine.turns(), 1);
+    }
 }
 
 #[test]

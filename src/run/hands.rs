@@ -22,7 +22,7 @@ use super::authorize::{self, Permitted};
 use super::checks;
 use super::kit::Kit;
 use super::prefix::{Entry, Lead, wait};
-use super::purse::Purse;
+use super::purse::{Purse, Settled};
 use super::record::{Detail, Told};
 use super::signal::{EndingSignal, first};
 
@@ -245,11 +245,15 @@ impl Hands {
         self.tally.duration_api += took;
         match outcome {
             Ok(reply) => {
-                let cost = self.purse.settle(request, &reply);
+                let Settled { cost, overspent } = self.purse.settle(request, &reply);
                 self.tally.usage += reply.usage;
                 let reply = Arc::new(reply);
                 Told {
-                    input: Input::ReplyComplete { request, reply },
+                    input: Input::ReplyComplete {
+                        request,
+                        reply,
+                        overspent,
+                    },
                     detail: Detail::Replied { cost },
                 }
             }

@@ -127,7 +127,7 @@ impl Conversation {
             let _ = self.journal_step(&told, &step, 0).await;
             stop = step.stop.unwrap_or(stop);
         }
-        self.finish(&machine, stop, None, None).await
+        self.finish(&machine, stop, None, Some(Usd::ZERO)).await
     }
 
     /// Writes what a step is about, before anything of it is acted on; a turn's end goes to the disk.

@@ -13,6 +13,14 @@ pub(super) struct Purse {
     price: Price,
     /// Whether the price is the job file's, so that it holds whatever model answers.
     price_is_given: bool,
+    /// The price of a model that answered in place of the one that was asked: it may do so again.
+    answered: Option<Price>,
+}
+
+/// What a reply cost, and what to say when that was more than there was.
+pub(super) struct Settled {
+    pub(super) cost: Usd,
+    pub(super) overspent: Option<String>,
 }
 
 impl Purse {
@@ -22,6 +30,7 @@ impl Purse {
             reserved: HashMap::new(),
             price,
             price_is_given,
+            answered: None,
         }
     }
 
@@ -43,7 +52,7 @@ impl Purse {
         input_bound: u64,
         max_tokens_floor: u64,
     ) -> Result<Usd, String> {
-        let worst = |max_tokens| budget::worst_case(&self.price, input_bound, max_tokens);
+        let worst = |max_tokens| self.worst_case(input_bound, max_tokens);
         if let Some(left) = self.ledger.left() {
             request.max_tokens = fitting(&worst, left, request.max_tokens, max_tokens_floor);
         }
@@ -55,6 +64,12 @@ impl Purse {
             }
             Err(refused) => Err(self.refusal(&refused)),
         }
+    }
+
+    fn worst_case(&self, input_bound: u64, max_tokens: u64) -> Usd {
+        let prices = std::iter::once(&self.price).chain(&self.answered);
+        let worst = prices.map(|price| budget::worst_case(price, input_bound, max_tokens));
+        worst.max().unwrap_or_default()
     }
 
     fn refusal(&self, refused: &budget::Refused) -> String {
@@ -70,12 +85,27 @@ impl Purse {
     }
 
     /// A whole reply came: what it cost.
-    pub(super) fn settle(&mut self, request: RequestNumber, reply: &Reply) -> Usd {
-        let cost = budget::cost(&self.price_of(reply), &reply.usage);
+    pub(super) fn settle(&mut self, request: RequestNumber, reply: &Reply) -> Settled {
+        let price = self.price_of(reply);
+        let cost = budget::cost(&price, &reply.usage);
+        if price != self.price {
+            self.answered = Some(price);
+        }
         if let Some(reservation) = self.reserved.remove(&request) {
             self.ledger.settle(reservation, cost);
         }
-        cost
+        let cap = self
+            .ledger
+            .cap()
+            .filter(|cap| self.spent() + self.unsettled() > *cap);
+        let overspent = cap.map(|cap| {
+            format!(
+                "spent {} of {cap}: the last reply, by {}, cost {cost}, more than was asked for",
+                self.spent(),
+                reply.model
+            )
+        });
+        Settled { cost, overspent }
     }
 
     /// No whole reply came: what that may have cost.

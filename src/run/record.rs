@@ -142,7 +142,7 @@ fn told_events(told: &Told, turn: u32, assistant: Uuid) -> Vec<EventBody> {
                 reserved: *reserved,
             }]
         }
-        (Input::ReplyComplete { request, reply }, Detail::Replied { cost }) => {
+        (Input::ReplyComplete { request, reply, .. }, Detail::Replied { cost }) => {
             let assistant = EventBody::Assistant {
                 request: *request,
                 reply: reply.clone(),

@@ -294,7 +294,7 @@ impl Run {
             text: String::new(),
             num_turns: 0,
             requests: 0,
-            cost: None,
+            cost: Some(Usd::ZERO),
             unsettled: Usd::ZERO,
             usage: crate::message::Usage::default(),
             api_stop_reason: None,

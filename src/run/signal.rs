@@ -39,11 +39,11 @@ pub fn listen() -> std::io::Result<watch::Receiver<Option<EndingSignal>>> {
                 Some(()) = hangup.recv() => SIGHUP,
                 else => return,
             };
-            if first.borrow().is_some() {
+            // Nobody listening means that there is nothing left to end in order.
+            if first.borrow().is_some() || first.receiver_count() == 0 {
                 leave_at_once(received);
             }
-            // Nobody listening means that the run is over, and so is this task soon.
-            let _ = first.send(Some(received));
+            first.send_replace(Some(received));
         }
     });
     Ok(ended)

@@ -26,5 +26,6 @@ mod requests;
 mod runs;
 mod scenarios;
 mod server;
+mod slow_readers;
 mod workflow;
 mod xml;

@@ -196,6 +196,12 @@ impl Running {
         })
     }
 
+    /// Waits for the end before it reads anything.
+    pub(crate) fn wait_unread(mut self) -> Ran {
+        wait_for("the end of the run", || self.child.try_wait().unwrap());
+        self.wait()
+    }
+
     pub(crate) fn wait(mut self) -> Ran {
         let stdout = drain(self.child.stdout.take().unwrap());
         let stderr = drain(self.child.stderr.take().unwrap());
