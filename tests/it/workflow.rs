@@ -162,7 +162,9 @@ impl WorkflowJob {
         File::create(files.join("output")).unwrap();
         let log = File::create(files.join("log")).unwrap();
         let env = step.env.iter();
-        Command::new("bash")
+        // A shell cannot trap what was ignored when it began, as SIGINT is below a job in the background.
+        Command::new("env")
+            .args(["--default-signal", "bash"])
             .args(["--noprofile", "--norc", "-eo", "pipefail"])
             .arg(script)
             .current_dir(self.path("workspace"))
