@@ -4,14 +4,13 @@
     reason = "a few lines a prompt: what the text looks like matters more than one allocation"
 )]
 
-use std::time::Duration;
-
 use crate::models::Usd;
 use crate::query::Denial;
 use crate::stop::Outcome;
 
 use super::foreign::{head_and_tail, one_line, tail};
-use super::record::{Counts, JobRecord, PromptRecord, RunRecord};
+use super::record::{JobRecord, PromptRecord, RunRecord};
+use super::wording::{count_words, duration_words};
 
 /// GitHub shows nothing of a step summary over 1 MiB.
 const MOST_BYTES: usize = 1_000_000;
@@ -220,37 +219,6 @@ fn cost_cell(cost: Option<Usd>) -> String {
     cost.map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string())
 }
 
-/// `3 passed, 1 failed`: only what there is.
-pub(super) fn count_words(counts: Counts) -> String {
-    let words: Vec<String> = [
-        (counts.passed, "passed"),
-        (counts.failed, "failed"),
-        (counts.errored, "errored"),
-        (counts.skipped, "not run"),
-    ]
-    .iter()
-    .filter(|(count, _)| *count > 0)
-    .map(|(count, word)| format!("{count} {word}"))
-    .collect();
-    if words.is_empty() {
-        "nothing to run".to_owned()
-    } else {
-        words.join(", ")
-    }
-}
-
-/// `4.2s`, `1m05s`, `2h03m`.
-pub(super) fn duration_words(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    if seconds < 60 {
-        return format!("{}.{}s", seconds, duration.subsec_millis() / 100);
-    }
-    if seconds < 3600 {
-        return format!("{}m{:02}s", seconds / 60, seconds % 60);
-    }
-    format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::sample::{Sample, mixed};
@@ -387,17 +355,5 @@ Transcript: `a|b <img src=x> @octocat/x/transcript.jsonl`
         let text = markdown(&Sample::of(&[("job", &ids)]).record());
         assert!(text.len() <= MOST_BYTES);
         assert!(text.contains("more rows are in `run.json`"));
-    }
-
-    #[test]
-    fn durations_in_words() {
-        for (millis, words) in [
-            (0, "0.0s"),
-            (4_290, "4.2s"),
-            (65_000, "1m05s"),
-            (7_400_000, "2h03m"),
-        ] {
-            assert_eq!(duration_words(Duration::from_millis(millis)), words);
-        }
     }
 }

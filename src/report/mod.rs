@@ -18,6 +18,7 @@ mod run_json;
 #[cfg(test)]
 mod sample;
 mod text;
+mod wording;
 mod write;
 
 pub use github::{Level, annotation, annotations, neutralise};

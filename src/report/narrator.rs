@@ -18,8 +18,8 @@ use crate::transcript::{
 
 use super::foreign::{one_line, plain};
 use super::github::neutralise;
-use super::markdown::{count_words, duration_words};
 use super::record::Counts;
+use super::wording::{count_words, duration_words};
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

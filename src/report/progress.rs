@@ -9,8 +9,8 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::transcript::{Redactor, ScopedEvent};
 
 use super::foreign::one_line;
-use super::markdown::{count_words, duration_words};
 use super::narrator::{Narrator, Verbosity};
+use super::wording::{count_words, duration_words};
 
 /// Rows that stay free: the bar of the run, the shell's next prompt, the last printed line.
 const RESERVED_ROWS: usize = 3;
