@@ -128,7 +128,7 @@ PASS job/a  2 turns  $0.0420  4.2s
         );
         assert_eq!(
             said(Verbosity::Normal, &sample),
-            "retry: job/a: attempt 1 of 3 failed, again in 0.5s: asking: 529 \
+            "retry: job/a: attempt 1 of 3 failed, again in 500ms: asking: 529 \
              :\u{200b}:error::x #\u{200b}#[add-mask]y ***\n"
         );
     }

@@ -302,7 +302,7 @@ I fixed it.
         insta::assert_snapshot!(markdown(&sample.record()), @r###"
 ## lightsout: failed
 
-1 failed in 0.2s, $0.0420
+1 failed in 200ms, $0.0420
 
 | | Job | Prompt | Reason | Turns | Cost | Time |
 |---|---|---|---|--:|--:|--:|

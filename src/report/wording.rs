@@ -23,9 +23,12 @@ pub(super) fn count_words(counts: Counts) -> String {
     }
 }
 
-/// `4.2s`, `1m05s`, `2h03m`.
+/// `340ms`, `4.2s`, `1m05s`, `2h03m`.
 pub(super) fn duration_words(duration: Duration) -> String {
     let seconds = duration.as_secs();
+    if seconds == 0 {
+        return format!("{}ms", duration.as_millis());
+    }
     if seconds < 60 {
         return format!("{}.{}s", seconds, duration.subsec_millis() / 100);
     }
@@ -42,7 +45,9 @@ mod tests {
     #[test]
     fn durations_in_words() {
         for (millis, words) in [
-            (0, "0.0s"),
+            (0, "0ms"),
+            (340, "340ms"),
+            (1_000, "1.0s"),
             (4_290, "4.2s"),
             (65_000, "1m05s"),
             (7_400_000, "2h03m"),
