@@ -52,8 +52,8 @@ mod tests {
     use super::*;
     use crate::message::{Failure, FailureKind};
     use crate::query::Notice;
-    use crate::stop::{Stop, StopReason};
-    use crate::transcript::EventBody;
+    use crate::stop::{Finding, Stop, StopReason};
+    use crate::transcript::{CheckResult, EventBody};
 
     fn said(verbosity: Verbosity, sample: &Sample) -> String {
         let mut lines = Lines::new(verbosity, redactor(), Vec::new());
@@ -69,7 +69,7 @@ mod tests {
 PASS nightly/summary  2 turns  $0.0420  4.2s
 denied: nightly/fix: Bash {"command":"rm -rf x"}: no rule allows it (would be allowed by Bash(rm -rf x))
 nightly/fix: check-2 failed: exit status 101: test a ... FAILED
-FAIL nightly/fix checks_failed  2 turns  $0.0420  4.2s: check-2: exit status 101; see its output
+FAIL nightly/fix checks_failed  2 turns  $0.0420  4.2s: check-2: exit status 101
 SKIP nightly/rest not_run: the provider refuses all requests
 warning: gate/review: the reply named an unknown stop reason
 ERROR gate/review model_error  2 turns  $0.0420  4.2s: asking the model: 500, server error
@@ -82,7 +82,7 @@ ERROR gate/review model_error  2 turns  $0.0420  4.2s: asking the model: 500, se
         insta::assert_snapshot!(said(Verbosity::Quiet, &mixed()), @r###"
 denied: nightly/fix: Bash {"command":"rm -rf x"}: no rule allows it (would be allowed by Bash(rm -rf x))
 nightly/fix: check-2 failed: exit status 101: test a ... FAILED
-FAIL nightly/fix checks_failed  2 turns  $0.0420  4.2s: check-2: exit status 101; see its output
+FAIL nightly/fix checks_failed  2 turns  $0.0420  4.2s: check-2: exit status 101
 SKIP nightly/rest not_run: the provider refuses all requests
 warning: gate/review: the reply named an unknown stop reason
 ERROR gate/review model_error  2 turns  $0.0420  4.2s: asking the model: 500, server error
@@ -115,7 +115,7 @@ PASS job/a  2 turns  $0.0420  4.2s
         let mut sample = Sample::of(&[("job", &["a"])]);
         let failure = Failure::new(
             FailureKind::Overloaded,
-            "asking: 529\n::error::x ##[add-mask]y hunter2-hunter2 \u{1b}[31m",
+            "asking: 529 ##[add-mask]y hunter2-hunter2 \u{1b}[31m\n::error::x",
         );
         sample.notice(
             (0, 0),
@@ -128,9 +128,64 @@ PASS job/a  2 turns  $0.0420  4.2s
         );
         assert_eq!(
             said(Verbosity::Normal, &sample),
-            "retry: job/a: attempt 1 of 3 failed, again in 500ms: asking: 529 \
-             :\u{200b}:error::x #\u{200b}#[add-mask]y ***\n"
+            "retry: job/a: attempt 1 of 4 failed, again in 500ms: asking: 529 \
+             #\u{200b}#[add-mask]y ***\n"
         );
+    }
+
+    #[test]
+    fn of_a_message_of_several_lines_the_first_is_said() {
+        let mut sample = Sample::of(&[("job", &["a", "b"])]);
+        let mut stop = Stop::new(
+            StopReason::Completed,
+            "2 calls denied\nBash: no rule allows it\nRead: `.env` is denied",
+        );
+        stop.finding = Some(Finding::PermissionDenied);
+        sample.init((0, 0)).result((0, 0), stop, "");
+        let message = "\nslow\nvery slow".to_owned();
+        sample.prompt((0, 1), EventBody::Warning { message });
+        let stop = Stop::new(StopReason::NotRun, "the provider refuses\nall requests");
+        sample.result((0, 1), stop, "");
+        insta::assert_snapshot!(said(Verbosity::Normal, &sample), @r###"
+FAIL job/a permission_denied  2 turns  $0.0420  4.2s: 2 calls denied
+warning: job/b: slow
+SKIP job/b not_run: the provider refuses
+"###);
+    }
+
+    #[test]
+    fn a_check_without_output_ends_without_a_colon() {
+        let mut sample = Sample::of(&[("job", &["a"])]);
+        for output in ["", "\n \n", "\u{1b}[0m\n"] {
+            let check = CheckResult {
+                id: "check-1".to_owned(),
+                line: 3,
+                command: "false".to_owned(),
+                passed: false,
+                message: "`false` exited with 1".to_owned(),
+                output: output.to_owned(),
+                duration: Duration::ZERO,
+            };
+            sample.prompt((0, 0), EventBody::Check(check));
+        }
+        assert_eq!(
+            said(Verbosity::Normal, &sample),
+            "job/a: check-1 failed: `false` exited with 1\n".repeat(3)
+        );
+    }
+
+    #[test]
+    fn a_secret_of_several_lines_is_masked_before_its_first_is_taken() {
+        let secret = "first-half-of-it\nsecond-half-of-it";
+        let redactor = Arc::new(Redactor::new([secret]));
+        let mut lines = Lines::new(Verbosity::Normal, redactor, Vec::new());
+        let mut sample = Sample::of(&[("job", &["a"])]);
+        let message = format!("found {secret}");
+        sample.prompt((0, 0), EventBody::Warning { message });
+        for event in &sample.events {
+            lines.on_event(event).unwrap();
+        }
+        assert_eq!(lines.writer, b"warning: job/a: found ***\n");
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod recorder;
 mod run_json;
 #[cfg(test)]
 mod sample;
+mod sentences;
 mod text;
 mod wording;
 mod write;

@@ -8,17 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::message::{Reply, ToolResult};
 use crate::models::Usd;
-use crate::query::{Denial, Notice};
+use crate::query::Notice;
 use crate::stop::Outcome;
 use crate::transcript::{
-    CheckResult, EventBody, PromptKey, PromptResult, Redactor, RunStarted, Scope, ScopedEvent,
+    EventBody, PromptKey, PromptResult, Redactor, RunStarted, Scope, ScopedEvent,
 };
 
-use super::foreign::{one_line, plain};
-use super::github::neutralise;
 use super::record::Counts;
+use super::sentences::Sentences;
 use super::wording::{count_words, duration_words};
 
 /// How much is said.
@@ -33,19 +31,17 @@ pub enum Verbosity {
     Verbose,
 }
 
-/// Longest message in a line; reports have it whole.
-const LONGEST_MESSAGE: usize = 500;
 /// The most prompts that a heartbeat names.
 const MOST_NAMED: usize = 3;
 
-/// Turns events into lines: foreign text neutralised, secrets masked, no newline inside.
+/// Knows what is running and how far it is, and what is to be said when.
 ///
 /// What was said of a prompt under [`Verbosity::Quiet`] is held back until the prompt is known not to
 /// have passed.
 #[derive(Debug)]
 pub(super) struct Narrator {
     verbosity: Verbosity,
-    redactor: Arc<Redactor>,
+    sentences: Sentences,
     run: Option<RunStarted>,
     held: Vec<String>,
     running: BTreeMap<PromptKey, Running>,
@@ -69,7 +65,7 @@ impl Narrator {
     pub(super) fn new(verbosity: Verbosity, redactor: Arc<Redactor>) -> Self {
         Self {
             verbosity,
-            redactor,
+            sentences: Sentences::new(redactor, verbosity == Verbosity::Verbose),
             run: None,
             held: Vec::new(),
             running: BTreeMap::new(),
@@ -123,7 +119,7 @@ impl Narrator {
         if self.running.len() > MOST_NAMED {
             names.push(format!("{} more", self.running.len() - MOST_NAMED));
         }
-        Some(self.clean(&format!(
+        Some(self.sentences.clean(&format!(
             "running for {}: {}/{} done, {}; {}",
             duration_words(elapsed),
             self.outcomes.len(),
@@ -141,7 +137,7 @@ impl Narrator {
             }
             EventBody::RunEnded { signal, .. } => self.on_run_ended(*signal),
             EventBody::Warning { message } => {
-                let line = self.clean(&format!("warning: {message}"));
+                let line = self.sentences.warning(None, message);
                 if self.verbosity == Verbosity::Quiet && self.counts().passed == self.outcomes.len()
                 {
                     self.held.push(line);
@@ -180,7 +176,7 @@ impl Narrator {
         if let Some(run) = &self.run {
             line.push_str(&format!("; reports in {}", run.output.display()));
         }
-        vec![self.clean(&line)]
+        vec![self.sentences.clean(&line)]
     }
 
     fn on_prompt_event(&mut self, key: PromptKey, body: &EventBody) -> Vec<String> {
@@ -203,7 +199,7 @@ impl Narrator {
             self.spent += *cost;
         }
         let messages = running.messages;
-        let lines = self.lines(&self.name(key), body, messages);
+        let lines = self.sentences.on_event(&self.name(key), body, messages);
         if self.verbosity != Verbosity::Quiet {
             return lines;
         }
@@ -215,7 +211,7 @@ impl Narrator {
         let running = self.running.remove(&key).unwrap_or_default();
         let passed = result.outcome() == Outcome::Passed;
         self.outcomes.push(result.outcome());
-        let line = self.clean(&result_line(&self.name(key), result));
+        let line = self.sentences.result(&self.name(key), result);
         match (self.verbosity, passed) {
             (Verbosity::Quiet, true) => Vec::new(),
             (Verbosity::Quiet, false) => {
@@ -226,62 +222,6 @@ impl Narrator {
             }
             (Verbosity::Normal | Verbosity::Verbose, _) => vec![line],
         }
-    }
-
-    fn lines(&self, name: &str, body: &EventBody, messages: usize) -> Vec<String> {
-        let is_verbose = self.verbosity == Verbosity::Verbose;
-        let line = match body {
-            EventBody::Permission(permission) => permission
-                .denial
-                .as_ref()
-                .map(|denial| self.denial_line(name, denial)),
-            EventBody::Assistant { reply, turn, .. } => {
-                let mut lines: Vec<String> = reply
-                    .warnings
-                    .iter()
-                    .map(|warning| self.clean(&format!("warning: {name}: {warning}")))
-                    .collect();
-                if is_verbose {
-                    lines.push(self.clean(&turn_line(name, *turn, messages, reply)));
-                }
-                return lines;
-            }
-            EventBody::ToolResult {
-                result, tool_name, ..
-            } => is_verbose.then(|| tool_line(name, tool_name, result)),
-            EventBody::Check(check) if is_verbose || !check.passed => Some(check_line(name, check)),
-            EventBody::Notice(notice) => notice_line(name, notice, is_verbose),
-            EventBody::Warning { message } => Some(format!("warning: {name}: {message}")),
-            EventBody::RequestFailed { failure, .. } => {
-                is_verbose.then(|| format!("{name}: request failed: {failure}"))
-            }
-            EventBody::RunStarted(_)
-            | EventBody::RunEnded { .. }
-            | EventBody::Init(_)
-            | EventBody::User { .. }
-            | EventBody::RequestSent { .. }
-            | EventBody::Check(_)
-            | EventBody::Result(_)
-            | EventBody::TextDelta { .. } => None,
-        };
-        line.map(|line| self.clean(&line)).into_iter().collect()
-    }
-
-    fn denial_line(&self, name: &str, denial: &Denial) -> String {
-        let input = denial.tool_input.to_string();
-        let input = one_line(&self.redactor.redact(&input), LONGEST_MESSAGE / 3);
-        let hint = denial.would_allow.as_ref();
-        let hint = hint.map_or_else(String::new, |rule| format!(" (would be allowed by {rule})"));
-        format!(
-            "denied: {name}: {} {input}: {}{hint}",
-            denial.tool_name, denial.reason
-        )
-    }
-
-    /// Masked before it is cut, for a secret that is cut in two is not found any more.
-    fn clean(&self, line: &str) -> String {
-        let line = plain(line);
-        one_line(&neutralise(&self.redactor.redact(&line)), LONGEST_MESSAGE)
     }
 
     fn name(&self, key: PromptKey) -> String {
@@ -327,100 +267,5 @@ impl Running {
             | EventBody::Warning { .. }
             | EventBody::Result(_) => {}
         }
-    }
-}
-
-fn result_line(name: &str, result: &PromptResult) -> String {
-    let word = match result.outcome() {
-        Outcome::Passed => "PASS",
-        Outcome::Failed => "FAIL",
-        Outcome::Errored => "ERROR",
-        Outcome::Skipped => "SKIP",
-    };
-    let turns = if result.num_turns == 1 {
-        "turn"
-    } else {
-        "turns"
-    };
-    let cost = result
-        .cost
-        .map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string());
-    let figures = format!(
-        "{} {turns}  {cost}  {}",
-        result.num_turns,
-        duration_words(result.duration)
-    );
-    match result.outcome() {
-        Outcome::Passed => format!("{word} {name}  {figures}"),
-        Outcome::Skipped => format!(
-            "{word} {name} {}: {}",
-            result.stop.name(),
-            result.stop.message
-        ),
-        Outcome::Failed | Outcome::Errored => {
-            // Figures before the message, which may be long and is cut at its end.
-            let lines = result.stop.message.lines().map(str::trim);
-            let message: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-            let message = message.join("; ");
-            format!("{word} {name} {}  {figures}: {message}", result.stop.name())
-        }
-    }
-}
-
-fn turn_line(name: &str, turn: u32, messages: usize, reply: &Reply) -> String {
-    let calls = reply.calls.len();
-    let follow_up = if calls > 0 {
-        "follow-up needed"
-    } else {
-        "no follow-up"
-    };
-    format!("{name}: turn {turn}: messages {messages}, tool_use {calls}, {follow_up}")
-}
-
-fn tool_line(name: &str, tool_name: &str, result: &ToolResult) -> String {
-    let flag = if result.is_error { "error" } else { "ok" };
-    format!(
-        "{name}: tool_result {tool_name}: {flag}, {} characters",
-        result.text_chars()
-    )
-}
-
-fn check_line(name: &str, check: &CheckResult) -> String {
-    if check.passed {
-        let duration = duration_words(check.duration);
-        return format!("{name}: {} passed in {duration}", check.id);
-    }
-    let output = check
-        .output
-        .trim_end()
-        .lines()
-        .next_back()
-        .unwrap_or_default();
-    format!("{name}: {} failed: {}: {output}", check.id, check.message)
-}
-
-fn notice_line(name: &str, notice: &Notice, is_verbose: bool) -> Option<String> {
-    match notice {
-        Notice::Retry {
-            attempt,
-            max_retries,
-            delay,
-            failure,
-        } => {
-            let delay = duration_words(*delay);
-            Some(format!(
-                "retry: {name}: attempt {attempt} of {max_retries} failed, again in {delay}: {failure}"
-            ))
-        }
-        Notice::Warning { message } => Some(format!("warning: {name}: {message}")),
-        Notice::Transition { why, turn } => {
-            is_verbose.then(|| format!("{name}: {why} to turn {turn}"))
-        }
-        Notice::Tombstone { .. }
-        | Notice::Dropped { .. }
-        | Notice::Filled { .. }
-        | Notice::MaxTurnsReached { .. }
-        | Notice::SyntheticError { .. }
-        | Notice::Stopped(_) => None,
     }
 }
