@@ -6,10 +6,10 @@
 
 use crate::models::Usd;
 use crate::query::Denial;
-use crate::stop::Outcome;
+use crate::stop::{Finding, Outcome};
 
-use super::foreign::{head_and_tail, one_line, tail};
-use super::record::{JobRecord, PromptRecord, RunRecord};
+use super::foreign::{first_line, head_and_tail, one_line, tail};
+use super::record::{CheckRecord, JobRecord, PromptRecord, RunRecord};
 use super::wording::{count_words, duration_words};
 
 /// GitHub shows nothing of a step summary over 1 MiB.
@@ -91,7 +91,7 @@ fn heading(record: &RunRecord) -> String {
         text.push_str(&row);
     }
     for warning in &record.warnings {
-        text.push_str(&format!("\n> **Warning**: {}\n", cell(warning)));
+        text.push_str(&format!("\n> **Warning**: {}\n", cell(first_line(warning))));
     }
     text
 }
@@ -104,8 +104,11 @@ fn trouble(job: &JobRecord, prompt: &PromptRecord) -> String {
         cell(&prompt.id),
         cell(&prompt.reason)
     );
-    if !prompt.message.is_empty() {
+    if !prompt.message.is_empty() && !is_told_by_lists(prompt) {
         text.push_str(&fenced(&head_and_tail(&prompt.message, MOST_MESSAGE)));
+    }
+    for check in prompt.checks.iter().filter(|check| !check.passed) {
+        text.push_str(&failed_check(check));
     }
     if !prompt.denials.is_empty() {
         text.push_str("\nDenied calls:\n\n");
@@ -114,24 +117,32 @@ fn trouble(job: &JobRecord, prompt: &PromptRecord) -> String {
             text.push_str(&format!("* and {} more\n", prompt.denials.len() - 50));
         }
     }
-    for check in prompt.checks.iter().filter(|check| !check.passed) {
-        text.push_str(&format!(
-            "\n{} failed: {}\n",
-            cell(&check.id),
-            cell(&check.message)
-        ));
-        let output = tail(&check.output, MOST_CHECK_OUTPUT);
-        text.push_str(&fenced(&format!("$ {}\n{output}", check.command)));
-    }
     if let Some(transcript) = &prompt.transcript {
         text.push_str(&format!("\nTranscript: {}\n", code(transcript)));
     }
     text
 }
 
+/// Whether the message of a prompt is nothing but the checks and denials that are listed below it.
+fn is_told_by_lists(prompt: &PromptRecord) -> bool {
+    let checks_failed = prompt.checks.iter().any(|check| !check.passed);
+    (prompt.reason == Finding::ChecksFailed.name() && checks_failed)
+        || (prompt.reason == Finding::PermissionDenied.name() && !prompt.denials.is_empty())
+}
+
+fn failed_check(check: &CheckRecord) -> String {
+    let output = tail(&check.output, MOST_CHECK_OUTPUT);
+    format!(
+        "\n{} failed: {}\n{}",
+        cell(&check.id),
+        cell(first_line(&check.message)),
+        fenced(&format!("$ {}\n{output}", check.command))
+    )
+}
+
 fn denial_item(denial: &Denial) -> String {
     let call = format!("{} {}", denial.tool_name, denial.tool_input);
-    let mut item = format!("* {}: {}", code(&call), cell(&denial.reason));
+    let mut item = format!("* {}: {}", code(&call), cell(first_line(&denial.reason)));
     if let Some(rule) = &denial.rule {
         item.push_str(&format!("; denied by {}", code(rule)));
     }
@@ -221,9 +232,10 @@ fn cost_cell(cost: Option<Usd>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{Sample, mixed};
+    use super::super::sample::{Sample, denial, mixed, result};
     use super::*;
     use crate::stop::{Stop, StopReason};
+    use crate::transcript::EventBody;
 
     #[test]
     fn one_prompt_of_each_outcome() {
@@ -241,15 +253,6 @@ mod tests {
 
 ### ❌ nightly / fix: checks_failed
 
-```text
-check-2: exit status 101
-see its output
-```
-
-Denied calls:
-
-* `Bash {"command":"rm -rf x"}`: no rule allows it; `Bash(rm -rf x)` would allow it
-
 check-2 failed: exit status 101
 
 ```text
@@ -257,6 +260,10 @@ $ cargo test
 running 1 test
 test a ... FAILED
 ```
+
+Denied calls:
+
+* `Bash {"command":"rm -rf x"}`: no rule allows it; `Bash(rm -rf x)` would allow it
 
 Transcript: `nightly/fix/transcript.jsonl`
 
@@ -291,6 +298,36 @@ I fixed it.
 
 </details>
 "###);
+    }
+
+    #[test]
+    fn denials_are_told_once_and_no_message_is_lost() {
+        let text_of = |reason, finding, message: &str| {
+            let mut stop = Stop::new(reason, message);
+            stop.finding = finding;
+            let mut result = result(stop, "");
+            result.denials = vec![denial()];
+            let mut sample = Sample::of(&[("job", &["a"])]);
+            sample
+                .init((0, 0))
+                .prompt((0, 0), EventBody::Result(result));
+            markdown(&sample.record())
+        };
+        let message = "1 call denied\nBash: no rule allows it; `Bash(rm -rf x)` would allow it";
+        let denied = Some(Finding::PermissionDenied);
+        for text in [
+            text_of(StopReason::Completed, denied, message),
+            text_of(StopReason::PermissionDenied, None, message),
+        ] {
+            assert_eq!(text.matches("no rule allows it").count(), 1, "{text}");
+        }
+        let text = text_of(
+            StopReason::MaxTurns,
+            None,
+            "the limit of 2 turns is reached",
+        );
+        assert!(text.contains("the limit of 2 turns"), "{text}");
+        assert!(text.contains("no rule allows it"), "{text}");
     }
 
     #[test]
