@@ -50,7 +50,9 @@ impl<W: Write> Lines<W> {
 mod tests {
     use super::super::sample::{Sample, mixed, redactor};
     use super::*;
-    use crate::message::{Failure, FailureKind};
+    use uuid::Uuid;
+
+    use crate::message::{Failure, FailureKind, ToolResult};
     use crate::query::Notice;
     use crate::stop::{Finding, Stop, StopReason};
     use crate::transcript::{CheckResult, EventBody};
@@ -102,9 +104,9 @@ ERROR gate/review model_error  2 turns  $0.0420  4.2s: asking the model: 500, se
         sample.init((0, 0)).turn((0, 0), 1, "step 1", true);
         sample.passed((0, 0), "done").ended(0, None);
         insta::assert_snapshot!(said(Verbosity::Verbose, &sample), @r###"
-job/a: turn 1: messages 1, tool_use 1, follow-up needed
-job/a: tool_result Read: ok, 7 characters
-job/a: turn 1: messages 1, tool_use 0, no follow-up
+job/a: turn 1: 1 message, 1 tool_use, follow-up
+job/a:   Read a: ok, 7 chars
+job/a: turn 1: 1 message, 0 tool_use, no follow-up
 PASS job/a  2 turns  $0.0420  4.2s
 1 passed, $0.0420; reports in out
 "###);
@@ -172,6 +174,35 @@ SKIP job/b not_run: the provider refuses
             said(Verbosity::Normal, &sample),
             "job/a: check-1 failed: `false` exited with 1\n".repeat(3)
         );
+    }
+
+    #[test]
+    fn an_error_of_a_tool_is_told_with_the_call_it_answers() {
+        let mut sample = Sample::of(&[("job", &["a"])]);
+        sample.init((0, 0)).turn((0, 0), 1, "", true);
+        for (id, text, is_error) in [
+            ("t1", "a has not been read yet\nRead it first.", true),
+            ("t1", "\n", true),
+            ("t2", "of no call: hunter2-hunter2", true),
+            ("t2", "not said", false),
+        ] {
+            let result = EventBody::ToolResult {
+                result: ToolResult::text(id, text, is_error),
+                tool_name: "Edit".to_owned(),
+                notes: vec![],
+                assistant: Uuid::nil(),
+                duration: Duration::ZERO,
+            };
+            sample.prompt((0, 0), result);
+        }
+        let said = said(Verbosity::Verbose, &sample);
+        let (_, said) = said.split_once("7 chars\n").unwrap();
+        insta::assert_snapshot!(said, @r###"
+job/a:   Edit a: error, 38 chars: a has not been read yet
+job/a:   Edit a: error, 1 char
+job/a:   Edit: error, 27 chars: of no call: ***
+job/a:   Edit: ok, 8 chars
+"###);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::transcript::{
 };
 
 use super::record::Counts;
-use super::sentences::Sentences;
+use super::sentences::{Sentences, Turn};
 use super::wording::{count_words, duration_words};
 
 /// How much is said.
@@ -57,7 +57,7 @@ pub(super) struct Running {
     pub(super) spent: Usd,
     /// What it is doing.
     pub(super) doing: String,
-    messages: usize,
+    this_turn: Turn,
     held: Vec<String>,
 }
 
@@ -190,7 +190,7 @@ impl Narrator {
             }
             return Vec::new();
         }
-        let max_turns = self.max_turns(key);
+        let (name, max_turns) = (self.name(key), self.max_turns(key));
         let running = self.running.entry(key).or_default();
         running.max_turns = max_turns;
         running.on_event(body);
@@ -198,12 +198,12 @@ impl Narrator {
             running.spent += *cost;
             self.spent += *cost;
         }
-        let messages = running.messages;
-        let lines = self.sentences.on_event(&self.name(key), body, messages);
+        self.sentences.note(&mut running.this_turn, body);
+        let lines = self.sentences.on_event(&name, &running.this_turn, body);
         if self.verbosity != Verbosity::Quiet {
             return lines;
         }
-        self.running.entry(key).or_default().held.extend(lines);
+        running.held.extend(lines);
         Vec::new()
     }
 
@@ -241,8 +241,7 @@ impl Running {
     fn on_event(&mut self, body: &EventBody) {
         match body {
             EventBody::Init(_) => "starting".clone_into(&mut self.doing),
-            EventBody::RequestSent { messages, .. } => {
-                self.messages = *messages;
+            EventBody::RequestSent { .. } => {
                 "waiting for the model".clone_into(&mut self.doing);
             }
             EventBody::TextDelta { .. } => "receiving".clone_into(&mut self.doing),

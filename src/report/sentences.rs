@@ -2,21 +2,33 @@
 //!
 //! A line has one line of foreign text: of a message of several, the first. The reports have the rest.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::message::{Reply, ToolResult};
-use crate::query::{Denial, Notice};
+use crate::message::{Reply, ResultContent, ToolInput, ToolResult};
+use crate::query::{Denial, Notice, Transition};
 use crate::stop::Outcome;
 use crate::transcript::{CheckResult, EventBody, PromptResult, Redactor};
 
 use super::foreign::{first_line, one_line, plain};
 use super::github::neutralise;
-use super::wording::duration_words;
+use super::wording::{counted, duration_words};
 
 /// Longest line; reports have what is cut off.
 const LONGEST: usize = 500;
 /// Longest arguments of a call in a line.
 const LONGEST_INPUT: usize = LONGEST / 3;
+
+/// What lines about a turn need to know of what went before.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// Messages in its last request.
+    messages: usize,
+    /// The main argument of each call of its reply, by the call's id.
+    arguments: HashMap<String, String>,
+    /// Ids of calls that were denied.
+    denied: HashSet<String>,
+}
 
 /// Makes lines: foreign text neutralised, secrets masked, no newline inside.
 #[derive(Debug)]
@@ -34,26 +46,32 @@ impl Sentences {
         }
     }
 
-    /// What is said of an event of the prompt `name`; `messages` were in its last request.
-    pub(super) fn on_event(&self, name: &str, body: &EventBody, messages: usize) -> Vec<String> {
+    /// What is said of an event of the prompt `name`.
+    pub(super) fn on_event(&self, name: &str, turn: &Turn, body: &EventBody) -> Vec<String> {
         let line = match body {
             EventBody::Permission(permission) => permission
                 .denial
                 .as_ref()
                 .map(|denial| self.denial(name, denial)),
-            EventBody::Assistant { reply, turn, .. } => {
+            EventBody::Assistant {
+                reply,
+                turn: number,
+                ..
+            } => {
                 let warnings = reply.warnings.iter();
                 let mut lines: Vec<String> = warnings
                     .map(|warning| self.warning(Some(name), warning))
                     .collect();
                 if self.is_verbose {
-                    lines.push(self.clean(&turn_line(name, *turn, messages, reply)));
+                    lines.push(self.clean(&turn_line(name, *number, turn.messages, reply)));
                 }
                 return lines;
             }
             EventBody::ToolResult {
                 result, tool_name, ..
-            } => self.is_verbose.then(|| tool_line(name, tool_name, result)),
+            } => self
+                .is_verbose
+                .then(|| self.tool_result(name, turn, tool_name, result)),
             EventBody::Check(check) if self.is_verbose || !check.passed => {
                 Some(self.check(name, check))
             }
@@ -75,6 +93,39 @@ impl Sentences {
         line.map(|line| self.clean(&line)).into_iter().collect()
     }
 
+    /// Takes in what later lines about the turn need.
+    pub(super) fn note(&self, turn: &mut Turn, body: &EventBody) {
+        match body {
+            EventBody::RequestSent { messages, .. } => turn.messages = *messages,
+            EventBody::Assistant { reply, .. } if self.is_verbose => {
+                let calls = reply.calls.iter();
+                turn.denied.clear();
+                turn.arguments = calls
+                    .filter_map(|call| {
+                        let argument = self.head(main_argument(&call.input)?);
+                        Some((call.id.clone(), one_line(&argument, LONGEST_INPUT)))
+                    })
+                    .collect();
+            }
+            EventBody::Permission(permission) if permission.denial.is_some() => {
+                turn.denied.insert(permission.call.id.clone());
+            }
+            EventBody::RunStarted(_)
+            | EventBody::RunEnded { .. }
+            | EventBody::Init(_)
+            | EventBody::User { .. }
+            | EventBody::Assistant { .. }
+            | EventBody::RequestFailed { .. }
+            | EventBody::Permission(_)
+            | EventBody::ToolResult { .. }
+            | EventBody::Check(_)
+            | EventBody::Notice(_)
+            | EventBody::Warning { .. }
+            | EventBody::Result(_)
+            | EventBody::TextDelta { .. } => {}
+        }
+    }
+
     /// How a prompt ended.
     pub(super) fn result(&self, name: &str, result: &PromptResult) -> String {
         let word = match result.outcome() {
@@ -83,19 +134,11 @@ impl Sentences {
             Outcome::Errored => "ERROR",
             Outcome::Skipped => "SKIP",
         };
-        let turns = if result.num_turns == 1 {
-            "turn"
-        } else {
-            "turns"
-        };
+        let turns = counted(result.num_turns as usize, "turn");
         let cost = result
             .cost
             .map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string());
-        let figures = format!(
-            "{} {turns}  {cost}  {}",
-            result.num_turns,
-            duration_words(result.duration)
-        );
+        let figures = format!("{turns}  {cost}  {}", duration_words(result.duration));
         let reason = result.stop.name();
         let message = self.head(&result.stop.message);
         self.clean(&match result.outcome() {
@@ -140,6 +183,29 @@ impl Sentences {
         )
     }
 
+    fn tool_result(&self, name: &str, turn: &Turn, tool_name: &str, result: &ToolResult) -> String {
+        let argument = turn.arguments.get(&result.tool_use_id);
+        let argument = argument.map_or_else(String::new, |argument| format!(" {argument}"));
+        let flag = if result.is_error { "error" } else { "ok" };
+        let chars = counted(result.text_chars(), "char");
+        // Set in below its turn, behind the name that tells prompts side by side apart.
+        let line = format!("{name}:   {tool_name}{argument}: {flag}, {chars}");
+        if turn.denied.contains(&result.tool_use_id) {
+            // The line of the denial said why.
+            return format!("{line}: denied");
+        }
+        let mut texts = result.content.iter().filter_map(|content| match content {
+            ResultContent::Text(text) => Some(text),
+            ResultContent::Image { .. } => None,
+        });
+        let text = texts.next().filter(|_| result.is_error);
+        let text = text.map(|text| error_text(&self.redactor.redact(&plain(text))));
+        match text.filter(|text| !text.is_empty()) {
+            Some(text) => format!("{line}: {text}"),
+            None => line,
+        }
+    }
+
     fn check(&self, name: &str, check: &CheckResult) -> String {
         if check.passed {
             let duration = duration_words(check.duration);
@@ -168,6 +234,11 @@ impl Sentences {
                 ))
             }
             Notice::Warning { message } => Some(self.warning(Some(name), message)),
+            // The line of the turn said already that there is a follow-up.
+            Notice::Transition {
+                why: Transition::NextTurn,
+                ..
+            } => None,
             Notice::Transition { why, turn } => self
                 .is_verbose
                 .then(|| format!("{name}: {why} to turn {turn}")),
@@ -182,19 +253,59 @@ impl Sentences {
 }
 
 fn turn_line(name: &str, turn: u32, messages: usize, reply: &Reply) -> String {
+    let messages = counted(messages, "message");
     let calls = reply.calls.len();
     let follow_up = if calls > 0 {
-        "follow-up needed"
+        "follow-up"
     } else {
         "no follow-up"
     };
-    format!("{name}: turn {turn}: messages {messages}, tool_use {calls}, {follow_up}")
+    format!("{name}: turn {turn}: {messages}, {calls} tool_use, {follow_up}")
 }
 
-fn tool_line(name: &str, tool_name: &str, result: &ToolResult) -> String {
-    let flag = if result.is_error { "error" } else { "ok" };
-    format!(
-        "{name}: tool_result {tool_name}: {flag}, {} characters",
-        result.text_chars()
-    )
+/// What a call is about: the command, the file, the pattern. `None` when nothing says it.
+fn main_argument(input: &ToolInput) -> Option<&str> {
+    let ToolInput::Json(input) = input else {
+        return None;
+    };
+    let mut names = ["command", "file_path", "pattern"].into_iter();
+    names.find_map(|name| input.get(name)?.as_str())
+}
+
+/// The first line of a tool's error, without the tag around it; the line below too, when the first
+/// only announces it.
+fn error_text(text: &str) -> String {
+    let text = text.trim_start();
+    let text = text.strip_prefix("<tool_use_error>").unwrap_or(text);
+    let text = text.strip_suffix("</tool_use_error>").unwrap_or(text);
+    let first = first_line(text);
+    if !first.ends_with(':') {
+        return first.to_owned();
+    }
+    let below = text.split_once(first).map_or("", |(_, below)| below);
+    format!("{first} {}", first_line(below))
+        .trim_end()
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_told_by_its_first_line() {
+        for (text, right) in [
+            ("not found", "not found"),
+            ("not found\nlook elsewhere", "not found"),
+            (
+                "<tool_use_error>Read failed due to the following issues:\nno path\nno limit</tool_use_error>",
+                "Read failed due to the following issues: no path",
+            ),
+            ("<tool_use_error>no</tool_use_error>", "no"),
+            ("failed:", "failed:"),
+            ("", ""),
+        ] {
+            assert_eq!(error_text(text), right, "{text:?}");
+        }
+    }
 }

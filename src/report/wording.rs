@@ -23,6 +23,12 @@ pub(super) fn count_words(counts: Counts) -> String {
     }
 }
 
+/// `1 turn`, `3 turns`.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
 /// `340ms`, `4.2s`, `1m05s`, `2h03m`.
 pub(super) fn duration_words(duration: Duration) -> String {
     let seconds = duration.as_secs();
