@@ -234,14 +234,11 @@ impl Sentences {
                 ))
             }
             Notice::Warning { message } => Some(self.warning(Some(name), message)),
-            // The line of the turn said already that there is a follow-up.
-            Notice::Transition {
-                why: Transition::NextTurn,
-                ..
-            } => None,
-            Notice::Transition { why, turn } => self
-                .is_verbose
-                .then(|| format!("{name}: {why} to turn {turn}")),
+            Notice::Transition { why, turn } => {
+                // The line of the turn said already that there is a follow-up.
+                let is_said = *why == Transition::NextTurn;
+                (self.is_verbose && !is_said).then(|| format!("{name}: {why} to turn {turn}"))
+            }
             Notice::Tombstone { .. }
             | Notice::Dropped { .. }
             | Notice::Filled { .. }
