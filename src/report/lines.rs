@@ -177,6 +177,16 @@ SKIP job/b not_run: the provider refuses
     }
 
     #[test]
+    fn what_a_cassette_answered_is_not_said_to_be_spent() {
+        let mut sample = Sample::replaying(&[("job", &["a", "b"])]);
+        sample.passed((0, 0), "yes").ended(1, None);
+        insta::assert_snapshot!(said(Verbosity::Normal, &sample), @r###"
+PASS job/a  2 turns  $0.0420 replayed  4.2s
+1 passed, $0.0210 replayed, 1 without a result; reports in out
+"###);
+    }
+
+    #[test]
     fn an_error_of_a_tool_is_told_with_the_call_it_answers() {
         let mut sample = Sample::of(&[("job", &["a"])]);
         sample.init((0, 0)).turn((0, 0), 1, "", true);

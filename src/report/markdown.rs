@@ -10,7 +10,7 @@ use crate::stop::{Finding, Outcome};
 
 use super::foreign::{first_line, head_and_tail, one_line, tail};
 use super::record::{CheckRecord, JobRecord, PromptRecord, RunRecord};
-use super::wording::{count_words, duration_words};
+use super::wording::{Cost, count_words, duration_words};
 
 /// GitHub shows nothing of a step summary over 1 MiB.
 const MOST_BYTES: usize = 1_000_000;
@@ -54,7 +54,7 @@ pub fn markdown(record: &RunRecord) -> String {
 
 fn heading(record: &RunRecord) -> String {
     let counts = record.counts();
-    let cost = cost_cell(record.cost());
+    let cost = Cost::sum_words(record.prompts().map(|(_, prompt)| Cost::of_prompt(prompt)));
     let mut text = format!(
         "## lightsout: {}\n\n{} in {}, {cost}",
         record.outcome(),
@@ -80,7 +80,7 @@ fn heading(record: &RunRecord) -> String {
             cell(&prompt.id),
             cell(&prompt.reason),
             prompt.num_turns,
-            cost_cell(prompt.cost),
+            Cost::of_prompt(prompt),
             duration_words(prompt.duration),
         );
         if text.len() + row.len() + 100 > MOST_BYTES / 2 {
@@ -226,10 +226,6 @@ fn sign(outcome: Outcome) -> &'static str {
     }
 }
 
-fn cost_cell(cost: Option<Usd>) -> String {
-    cost.map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::sample::{Sample, denial, mixed, result};
@@ -328,6 +324,18 @@ I fixed it.
         );
         assert!(text.contains("the limit of 2 turns"), "{text}");
         assert!(text.contains("no rule allows it"), "{text}");
+    }
+
+    #[test]
+    fn what_a_cassette_answered_is_not_said_to_be_spent() {
+        let mut sample = Sample::replaying(&[("job", &["a"])]);
+        sample.passed((0, 0), "");
+        let text = markdown(&sample.record());
+        assert!(
+            text.contains("1 passed in 400ms, $0.0420 replayed\n"),
+            "{text}"
+        );
+        assert!(text.contains("| 2 | $0.0420 replayed | 4.2s |"), "{text}");
     }
 
     #[test]

@@ -12,12 +12,12 @@ use crate::models::Usd;
 use crate::query::Notice;
 use crate::stop::Outcome;
 use crate::transcript::{
-    EventBody, PromptKey, PromptResult, Redactor, RunStarted, Scope, ScopedEvent,
+    EventBody, PromptKey, PromptPlanned, PromptResult, Redactor, RunStarted, Scope, ScopedEvent,
 };
 
 use super::record::Counts;
 use super::sentences::{Sentences, Turn};
-use super::wording::{count_words, duration_words};
+use super::wording::{Cost, count_words, duration_words};
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,8 @@ pub(super) struct Narrator {
     held: Vec<String>,
     running: BTreeMap<PromptKey, Running>,
     outcomes: Vec<Outcome>,
-    spent: Usd,
+    /// What the replies of each prompt have cost so far.
+    costs: BTreeMap<PromptKey, Usd>,
 }
 
 /// A prompt that has begun and not ended.
@@ -54,7 +55,6 @@ pub(super) struct Narrator {
 pub(super) struct Running {
     pub(super) turn: u32,
     pub(super) max_turns: u32,
-    pub(super) spent: Usd,
     /// What it is doing.
     pub(super) doing: String,
     this_turn: Turn,
@@ -70,7 +70,7 @@ impl Narrator {
             held: Vec::new(),
             running: BTreeMap::new(),
             outcomes: Vec::new(),
-            spent: Usd::ZERO,
+            costs: BTreeMap::new(),
         }
     }
 
@@ -82,10 +82,10 @@ impl Narrator {
         }
     }
 
-    /// Prompts in flight, in the order of the job files.
-    pub(super) fn running(&self) -> impl Iterator<Item = (String, &Running)> {
+    /// Prompts in flight, in the order of the job files, with what they have cost so far.
+    pub(super) fn running(&self) -> impl Iterator<Item = (String, Cost, &Running)> {
         let running = self.running.iter();
-        running.map(|(key, running)| (self.name(*key), running))
+        running.map(|(key, running)| (self.name(*key), self.cost(*key), running))
     }
 
     /// How many prompts have ended how.
@@ -99,9 +99,20 @@ impl Narrator {
         jobs.map(|job| job.prompts.len()).sum()
     }
 
-    /// What replies have cost so far.
-    pub(super) fn spent(&self) -> Usd {
-        self.spent
+    /// What the replies of all prompts have cost so far, in words.
+    pub(super) fn cost_words(&self) -> String {
+        let jobs = self.run.iter().flat_map(|run| &run.jobs).enumerate();
+        let keys = jobs.flat_map(|(job, started)| {
+            let prompts = 0..started.prompts.len();
+            prompts.map(move |prompt| PromptKey { job, prompt })
+        });
+        Cost::sum_words(keys.map(|key| self.cost(key)))
+    }
+
+    fn cost(&self, key: PromptKey) -> Cost {
+        let amount = self.costs.get(&key).copied().unwrap_or_default();
+        let model = self.planned_prompt(key).map_or("", |prompt| &prompt.model);
+        Cost::of(model, Some(amount))
     }
 
     pub(super) fn heartbeat(&self, elapsed: Duration) -> Option<String> {
@@ -111,7 +122,7 @@ impl Narrator {
         let mut names: Vec<String> = self
             .running()
             .take(MOST_NAMED)
-            .map(|(name, running)| {
+            .map(|(name, _, running)| {
                 let (turn, most, doing) = (running.turn, running.max_turns, &running.doing);
                 format!("{name} turn {turn}/{most} {doing}")
             })
@@ -124,7 +135,7 @@ impl Narrator {
             duration_words(elapsed),
             self.outcomes.len(),
             self.planned(),
-            self.spent,
+            self.cost_words(),
             names.join("; ")
         )))
     }
@@ -166,7 +177,7 @@ impl Narrator {
         if self.verbosity == Verbosity::Quiet && all_passed {
             return Vec::new();
         }
-        let mut line = format!("{}, {}", count_words(counts), self.spent);
+        let mut line = format!("{}, {}", count_words(counts), self.cost_words());
         if left > 0 {
             line.push_str(&format!(", {left} without a result"));
         }
@@ -190,13 +201,15 @@ impl Narrator {
             }
             return Vec::new();
         }
-        let (name, max_turns) = (self.name(key), self.max_turns(key));
+        let name = self.name(key);
+        let max_turns = self
+            .planned_prompt(key)
+            .map_or(0, |prompt| prompt.max_turns);
         let running = self.running.entry(key).or_default();
         running.max_turns = max_turns;
         running.on_event(body);
         if let EventBody::Assistant { cost, .. } = body {
-            running.spent += *cost;
-            self.spent += *cost;
+            *self.costs.entry(key).or_default() += *cost;
         }
         self.sentences.note(&mut running.this_turn, body);
         let lines = self.sentences.on_event(&name, &running.this_turn, body);
@@ -211,7 +224,8 @@ impl Narrator {
         let running = self.running.remove(&key).unwrap_or_default();
         let passed = result.outcome() == Outcome::Passed;
         self.outcomes.push(result.outcome());
-        let line = self.sentences.result(&self.name(key), result);
+        let model = self.planned_prompt(key).map_or("", |prompt| &prompt.model);
+        let line = self.sentences.result(&self.name(key), model, result);
         match (self.verbosity, passed) {
             (Verbosity::Quiet, true) => Vec::new(),
             (Verbosity::Quiet, false) => {
@@ -230,10 +244,13 @@ impl Narrator {
             .unwrap_or_else(|| format!("job {} prompt {}", key.job + 1, key.prompt + 1))
     }
 
-    fn max_turns(&self, key: PromptKey) -> u32 {
-        let job = self.run.as_ref().and_then(|run| run.jobs.get(key.job));
-        job.and_then(|job| job.prompts.get(key.prompt))
-            .map_or(0, |prompt| prompt.max_turns)
+    fn planned_prompt(&self, key: PromptKey) -> Option<&PromptPlanned> {
+        self.run
+            .as_ref()?
+            .jobs
+            .get(key.job)?
+            .prompts
+            .get(key.prompt)
     }
 }
 

@@ -81,9 +81,9 @@ impl<W: Write> Progress<W> {
         let lines: Vec<String> = narrator
             .running()
             .take(self.most_running)
-            .map(|(name, running)| {
+            .map(|(name, cost, running)| {
                 let (turn, most, doing) = (running.turn, running.max_turns, &running.doing);
-                format!("  {name}  turn {turn}/{most}  {}  {doing}", running.spent)
+                format!("  {name}  turn {turn}/{most}  {cost}  {doing}")
             })
             .collect();
         while self.running.len() > lines.len() {
@@ -147,7 +147,7 @@ fn summary_line(narrator: &Narrator, hidden: usize, elapsed: Duration) -> String
     } else if running > 0 {
         parts.push(format!("{running} running"));
     }
-    parts.push(narrator.spent().to_string());
+    parts.push(narrator.cost_words());
     parts.push(duration_words(elapsed));
     parts.join(", ")
 }

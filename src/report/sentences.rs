@@ -12,7 +12,7 @@ use crate::transcript::{CheckResult, EventBody, PromptResult, Redactor};
 
 use super::foreign::{first_line, one_line, plain};
 use super::github::neutralise;
-use super::wording::{counted, duration_words};
+use super::wording::{Cost, counted, duration_words};
 
 /// Longest line; reports have what is cut off.
 const LONGEST: usize = 500;
@@ -126,8 +126,8 @@ impl Sentences {
         }
     }
 
-    /// How a prompt ended.
-    pub(super) fn result(&self, name: &str, result: &PromptResult) -> String {
+    /// How a prompt ended; `model` as reports name it.
+    pub(super) fn result(&self, name: &str, model: &str, result: &PromptResult) -> String {
         let word = match result.outcome() {
             Outcome::Passed => "PASS",
             Outcome::Failed => "FAIL",
@@ -135,9 +135,7 @@ impl Sentences {
             Outcome::Skipped => "SKIP",
         };
         let turns = counted(result.num_turns as usize, "turn");
-        let cost = result
-            .cost
-            .map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string());
+        let cost = Cost::of(model, result.cost);
         let figures = format!("{turns}  {cost}  {}", duration_words(result.duration));
         let reason = result.stop.name();
         let message = self.head(&result.stop.message);
