@@ -9,7 +9,7 @@ use anyhow::Context as _;
 
 use crate::job::{self, Job, ModelChoice, Overrides};
 use crate::provider::Cassette;
-use crate::report::{self, RunRecord, Verbosity};
+use crate::report::{self, Reports, RunRecord, Verbosity};
 use crate::run::{self, Clock, Plan, PlannedJob, PrefixGate, Selection, Shared};
 use crate::stop::exit;
 
@@ -40,12 +40,6 @@ pub(super) fn run(arguments: &RunArguments, environment: &Environment) -> anyhow
             return Ok(exit::USAGE);
         }
     };
-    let verbosity = verbosity(arguments);
-    if verbosity != Verbosity::Quiet {
-        for job in &jobs {
-            validate::print(&job.warnings);
-        }
-    }
     let selection = Selection::new(&arguments.only, &arguments.skip)?;
     let jobs = select(jobs, &selection);
     if jobs.is_empty() {
@@ -53,7 +47,7 @@ pub(super) fn run(arguments: &RunArguments, environment: &Environment) -> anyhow
         return Ok(exit::NOTHING_SELECTED);
     }
     let plan = plan(arguments, environment, clock, jobs)?;
-    execute(plan, arguments, verbosity, environment.is_ci())
+    execute(plan, arguments, verbosity(arguments), environment.is_ci())
 }
 
 fn verbosity(arguments: &RunArguments) -> Verbosity {
@@ -162,29 +156,35 @@ fn execute(
     let redactor = Arc::clone(&plan.shared.redactor);
     let watch = Watch::new(plan.shared.clock.clone(), verbosity, &redactor, is_ci);
     plan.shared.shows_text = watch.shows_text();
-    let (exit_code, recorder) = runtime.block_on(async {
+    let (exit_code, watch) = runtime.block_on(async {
         let signal = run::listen().context("listening for signals")?;
         let (events, received) = tokio::sync::mpsc::channel(EVENT_BUFFER);
         let watching = tokio::spawn(watch.until_the_end(received));
         let exit_code = run::execute(plan, events, signal).await;
-        let recorder = watching.await.context("folding the run's events")?;
-        anyhow::Ok((exit_code, recorder))
+        let watch = watching.await.context("folding the run's events")?;
+        anyhow::Ok((exit_code, watch))
     })?;
-    let record = recorder.record().context("the run has no first event")?;
-    let written = write_reports(&record, &directory);
+    let record = watch.record().context("the run has no first event")?;
+    let reports = write_reports(&record, &directory);
+    // Last of all, though results go to another stream: on a terminal and in a CI log both stand
+    // together, and final texts of many lines would push away what a person looks for. By now it is
+    // also true that the reports are where the line says.
     print_results(&record, arguments.format, verbosity, &redactor);
+    if let Some(line) = watch.closing_line(reports) {
+        terminal::error(&line);
+    }
     runtime.shutdown_timeout(SHUTDOWN);
-    Ok(match (exit_code, written) {
-        (exit::PASSED, false) => exit::ERRORED,
+    Ok(match (exit_code, reports) {
+        (exit::PASSED, Reports::Incomplete) => exit::ERRORED,
         (code, _) => code,
     })
 }
 
-/// Writes all reports, one after another whatever becomes of each; false when one could not be written.
-fn write_reports(record: &RunRecord, directory: &std::path::Path) -> bool {
-    let mut all_written = true;
+/// Writes all reports, one after another whatever becomes of each.
+fn write_reports(record: &RunRecord, directory: &std::path::Path) -> Reports {
+    let mut reports = Reports::Written;
     if let Err(errors) = report::write_all(record, directory) {
-        all_written = false;
+        reports = Reports::Incomplete;
         for error in errors {
             terminal::error(&format!("error: {error:#}"));
         }
@@ -194,7 +194,7 @@ fn write_reports(record: &RunRecord, directory: &std::path::Path) -> bool {
             "warning: cannot point lightsout-runs/latest at this run: {error}"
         ));
     }
-    all_written
+    reports
 }
 
 fn print_results(

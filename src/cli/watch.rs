@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::report::{Lines, Progress, Recorder, Verbosity};
+use crate::report::{Lines, Progress, Recorder, Reports, RunRecord, Verbosity};
 use crate::run::Clock;
 use crate::transcript::{Redactor, ScopedEvent};
 
@@ -64,11 +64,21 @@ impl Watch {
         matches!(self.shown, Shown::Bars(_))
     }
 
+    /// The run as far as it was seen; `None` before its first event.
+    pub(super) fn record(&self) -> Option<RunRecord> {
+        self.recorder.record()
+    }
+
+    /// The last line of the run; `None` when it would say nothing.
+    pub(super) fn closing_line(&self, reports: Reports) -> Option<String> {
+        match &self.shown {
+            Shown::Bars(bars) => bars.closing_line(reports),
+            Shown::Lines(lines) => lines.closing_line(reports),
+        }
+    }
+
     /// Watches until the run is over.
-    pub(super) async fn until_the_end(
-        mut self,
-        mut events: mpsc::Receiver<ScopedEvent>,
-    ) -> Recorder {
+    pub(super) async fn until_the_end(mut self, mut events: mpsc::Receiver<ScopedEvent>) -> Self {
         let mut tick = tokio::time::interval(match self.shown {
             Shown::Bars(_) => FRAME,
             Shown::Lines(_) => HEARTBEAT,
@@ -87,7 +97,7 @@ impl Watch {
         if let Shown::Bars(bars) = &mut self.shown {
             let _ = bars.finish();
         }
-        self.recorder
+        self
     }
 
     /// A line that cannot be shown loses nothing: the transcript has it.

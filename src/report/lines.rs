@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::transcript::{Redactor, ScopedEvent};
 
-use super::narrator::{Narrator, Verbosity};
+use super::narrator::{Narrator, Reports, Verbosity};
 
 /// Plain lines on a writer, for logs and pipes.
 #[derive(Debug)]
@@ -40,6 +40,11 @@ impl<W: Write> Lines<W> {
         }
     }
 
+    /// The last line, for whoever prints it behind the results; `None` when it would say nothing.
+    pub fn closing_line(&self, reports: Reports) -> Option<String> {
+        self.narrator.closing_line(reports)
+    }
+
     /// In one write, so that lines of several writers do not mix.
     fn emit(&mut self, line: &str) -> io::Result<()> {
         self.writer.write_all(format!("{line}\n").as_bytes())
@@ -62,7 +67,13 @@ mod tests {
         for event in &sample.events {
             lines.on_event(event).unwrap();
         }
-        String::from_utf8(lines.writer).unwrap()
+        let mut said = String::from_utf8(lines.writer).unwrap();
+        if let Some(EventBody::RunEnded { .. }) = sample.events.last().map(|last| &last.event.body)
+        {
+            let closing = lines.narrator.closing_line(Reports::Written);
+            said.extend(closing.map(|line| line + "\n"));
+        }
+        said
     }
 
     #[test]
@@ -96,6 +107,35 @@ ERROR gate/review model_error  2 turns  $0.0420  4.2s: asking the model: 500, se
         });
         sample.denied((0, 0)).passed((0, 0), "yes").ended(0, None);
         assert_eq!(said(Verbosity::Quiet, &sample), "");
+        assert_eq!(
+            said(Verbosity::Normal, &sample).lines().next(),
+            Some("warning: old prices")
+        );
+    }
+
+    #[test]
+    fn a_warning_of_the_run_is_quiet_whatever_fails() {
+        let mut sample = Sample::of(&[("job", &["a"])]);
+        let message = "job.yaml:3:5: look at this".to_owned();
+        sample.run(EventBody::Warning { message });
+        sample.result((0, 0), Stop::new(StopReason::MaxTurns, "too many"), "");
+        let quiet = said(Verbosity::Quiet, &sample);
+        assert!(quiet.starts_with("FAIL job/a"), "{quiet}");
+    }
+
+    #[test]
+    fn the_last_line_does_not_name_reports_that_are_not_there() {
+        let mut sample = Sample::of(&[("job", &["a"])]);
+        sample.passed((0, 0), "yes").ended(0, None);
+        let mut lines = Lines::new(Verbosity::Quiet, redactor(), Vec::new());
+        for event in &sample.events {
+            lines.on_event(event).unwrap();
+        }
+        assert_eq!(lines.closing_line(Reports::Written), None);
+        assert_eq!(
+            lines.closing_line(Reports::Incomplete).as_deref(),
+            Some("1 passed, $0.0210; not all reports could be written in out")
+        );
     }
 
     #[test]

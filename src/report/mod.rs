@@ -26,7 +26,7 @@ pub use github::{Level, annotation, annotations, neutralise};
 pub use junit::junit;
 pub use lines::Lines;
 pub use markdown::markdown;
-pub use narrator::Verbosity;
+pub use narrator::{Reports, Verbosity};
 pub use progress::Progress;
 pub use record::{CheckRecord, Counts, JobRecord, PromptRecord, RunRecord};
 pub use recorder::Recorder;

@@ -31,6 +31,15 @@ pub enum Verbosity {
     Verbose,
 }
 
+/// What became of the reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reports {
+    /// All of them are there.
+    Written,
+    /// One or another is not.
+    Incomplete,
+}
+
 /// The most prompts that a heartbeat names.
 const MOST_NAMED: usize = 3;
 
@@ -43,7 +52,7 @@ pub(super) struct Narrator {
     verbosity: Verbosity,
     sentences: Sentences,
     run: Option<RunStarted>,
-    held: Vec<String>,
+    signal: Option<&'static str>,
     running: BTreeMap<PromptKey, Running>,
     outcomes: Vec<Outcome>,
     /// What the replies of each prompt have cost so far.
@@ -67,7 +76,7 @@ impl Narrator {
             verbosity,
             sentences: Sentences::new(redactor, verbosity == Verbosity::Verbose),
             run: None,
-            held: Vec::new(),
+            signal: None,
             running: BTreeMap::new(),
             outcomes: Vec::new(),
             costs: BTreeMap::new(),
@@ -140,22 +149,44 @@ impl Narrator {
         )))
     }
 
+    /// The last line: how the run ended, to be said when everything else was.
+    pub(super) fn closing_line(&self, reports: Reports) -> Option<String> {
+        let counts = self.counts();
+        let left = self.planned().saturating_sub(counts.all());
+        let all_passed = counts.outcome() == Outcome::Passed && left == 0 && self.signal.is_none();
+        if self.verbosity == Verbosity::Quiet && all_passed && reports == Reports::Written {
+            return None;
+        }
+        let mut line = format!("{}, {}", count_words(counts), self.cost_words());
+        if left > 0 {
+            line.push_str(&format!(", {left} without a result"));
+        }
+        if let Some(signal) = self.signal {
+            line.push_str(&format!(", ended by {signal}"));
+        }
+        if let Some(run) = &self.run {
+            let are_where = match reports {
+                Reports::Written => "reports in",
+                Reports::Incomplete => "not all reports could be written in",
+            };
+            line.push_str(&format!("; {are_where} {}", run.output.display()));
+        }
+        Some(self.sentences.clean(&line))
+    }
+
     fn on_run_event(&mut self, body: &EventBody) -> Vec<String> {
         match body {
             EventBody::RunStarted(started) => {
                 self.run = Some(started.clone());
                 Vec::new()
             }
-            EventBody::RunEnded { signal, .. } => self.on_run_ended(*signal),
-            EventBody::Warning { message } => {
-                let line = self.sentences.warning(None, message);
-                if self.verbosity == Verbosity::Quiet && self.counts().passed == self.outcomes.len()
-                {
-                    self.held.push(line);
-                    return Vec::new();
-                }
-                vec![line]
+            EventBody::RunEnded { signal, .. } => {
+                self.signal = *signal;
+                Vec::new()
             }
+            // It tells of no prompt, so nothing that happens makes it worth saying when all is quiet.
+            EventBody::Warning { .. } if self.verbosity == Verbosity::Quiet => Vec::new(),
+            EventBody::Warning { message } => vec![self.sentences.warning(None, message)],
             EventBody::Init(_)
             | EventBody::User { .. }
             | EventBody::RequestSent { .. }
@@ -168,26 +199,6 @@ impl Narrator {
             | EventBody::Result(_)
             | EventBody::TextDelta { .. } => Vec::new(),
         }
-    }
-
-    fn on_run_ended(&self, signal: Option<&'static str>) -> Vec<String> {
-        let counts = self.counts();
-        let left = self.planned().saturating_sub(counts.all());
-        let all_passed = counts.outcome() == Outcome::Passed && left == 0 && signal.is_none();
-        if self.verbosity == Verbosity::Quiet && all_passed {
-            return Vec::new();
-        }
-        let mut line = format!("{}, {}", count_words(counts), self.cost_words());
-        if left > 0 {
-            line.push_str(&format!(", {left} without a result"));
-        }
-        if let Some(signal) = signal {
-            line.push_str(&format!(", ended by {signal}"));
-        }
-        if let Some(run) = &self.run {
-            line.push_str(&format!("; reports in {}", run.output.display()));
-        }
-        vec![self.sentences.clean(&line)]
     }
 
     fn on_prompt_event(&mut self, key: PromptKey, body: &EventBody) -> Vec<String> {
@@ -229,8 +240,7 @@ impl Narrator {
         match (self.verbosity, passed) {
             (Verbosity::Quiet, true) => Vec::new(),
             (Verbosity::Quiet, false) => {
-                let mut lines = std::mem::take(&mut self.held);
-                lines.extend(running.held);
+                let mut lines = running.held;
                 lines.push(line);
                 lines
             }

@@ -9,7 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::transcript::{Redactor, ScopedEvent};
 
 use super::foreign::one_line;
-use super::narrator::{Narrator, Verbosity};
+use super::narrator::{Narrator, Reports, Verbosity};
 use super::record::Counts;
 use super::wording::{count_words, duration_words};
 
@@ -110,6 +110,11 @@ impl<W: Write> Progress<W> {
         }
         self.summary.finish_and_clear();
         self.bars.clear()
+    }
+
+    /// The last line, for whoever prints it behind the results; `None` when it would say nothing.
+    pub fn closing_line(&self, reports: Reports) -> Option<String> {
+        self.narrator.closing_line(reports)
     }
 
     /// A line above the bars. A hidden target draws nothing, and prints no lines either, without an

@@ -137,6 +137,30 @@ fn a_run_in_a_few_lines() {
 }
 
 #[test]
+fn the_last_line_is_how_it_ended_even_below_the_results() {
+    let command = ["run", "job.yaml", "--output", "out", "--only", "good"];
+    let both_streams = ["bash", "-c", "exec \"$0\" \"$@\" 2>&1"];
+    assert_reads(
+        "run-on-one-stream",
+        &program(&command).under(&both_streams).run(),
+    );
+}
+
+#[test]
+fn a_warning_about_the_job_file_is_kept_and_quiet_prints_none() {
+    let command = ["run", "job.yaml", "--output", "out", "--only", "bad"];
+    let ran = program(&command).args(&["--quiet"]).run();
+    assert_eq!(ran.code, 1);
+    assert!(!ran.stderr.contains("warning"), "{}", ran.stderr);
+    assert_eq!(
+        ran.run_json()["warnings"],
+        serde_json::json!([
+            "job.yaml:7:5: prompt \"good\" may write or run commands, and no check looks at what it did"
+        ])
+    );
+}
+
+#[test]
 fn a_run_without_anything_to_run() {
     let command = ["run", "job.yaml", "--only", "none"];
     assert_reads("run-nothing", &program(&command).run());
