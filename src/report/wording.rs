@@ -51,7 +51,9 @@ impl Cost {
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.amount, self.is_replayed) {
-            (None, _) => f.write_str("cost unknown"),
+            (None, false) => f.write_str("cost unknown"),
+            // Whatever it would have cost, nothing was spent.
+            (None, true) => f.write_str("replayed"),
             (Some(amount), false) => amount.fmt(f),
             (Some(amount), true) => write!(f, "{amount} replayed"),
         }
@@ -116,6 +118,7 @@ mod tests {
                 "$0.1000, $0.7500 replayed",
             ),
             (vec![unknown, paid(0.1)], "cost unknown"),
+            (vec![Cost::of("replay/claude.yaml", None)], "replayed"),
         ] {
             assert_eq!(Cost::sum_words(costs), words);
         }
