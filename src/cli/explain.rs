@@ -26,7 +26,7 @@ pub(super) fn explain(
     let job = match job::load(&arguments.job, &Overrides::default(), &disk) {
         Ok(job) => job,
         Err(diagnostics) => {
-            validate::print(&diagnostics);
+            validate::print(&diagnostics, &environment.redactor());
             return Ok(exit::USAGE);
         }
     };

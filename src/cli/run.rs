@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 
 use crate::job::{self, Job, ModelChoice, Overrides};
 use crate::provider::Cassette;
-use crate::report::{self, RunRecord, Verbosity};
+use crate::report::{self, Reports, RunRecord, Verbosity};
 use crate::run::{self, Clock, EndingSignal, Plan, PlannedJob, PrefixGate, Selection, Shared};
 use crate::stop::exit;
 use crate::transcript::Redactor;
@@ -51,16 +51,10 @@ pub(super) fn run(arguments: &RunArguments, environment: &Environment) -> anyhow
     let jobs = match job::load_all(&arguments.jobs, &overrides, &disk) {
         Ok(jobs) => jobs,
         Err(diagnostics) => {
-            validate::print(&diagnostics);
+            validate::print(&diagnostics, &environment.redactor());
             return Ok(exit::USAGE);
         }
     };
-    let verbosity = verbosity(arguments);
-    if verbosity != Verbosity::Quiet {
-        for job in &jobs {
-            validate::print(&job.warnings);
-        }
-    }
     let selection = Selection::new(&arguments.only, &arguments.skip)?;
     if let Some(nothing) = what_is_not_there(&jobs, &selection) {
         terminal::error(&nothing);
@@ -228,19 +222,25 @@ fn execute(
         anyhow::Ok((exit_code, recorder))
     })?;
     let record = recorder.record().context("the run has no first event")?;
-    let mut is_delivered = write_reports(&record, &directory);
+    let reports = write_reports(&record, &directory);
     // The reports are safe: now there is time for a slow terminal, until a signal says otherwise.
-    runtime.block_on(async {
+    let display = runtime.block_on(async {
         tokio::select! {
-            () = shown.all() => {}
-            () = lost_patience(&mut signal) => {}
+            display = shown.all() => display,
+            () = lost_patience(&mut signal) => None,
         }
     });
     // Nobody listens to signals from here on, so the next one ends the process at once.
     drop(signal);
-    is_delivered &= print_results(&record, arguments.format, verbosity, &redactor);
+    // The closing line comes last, though results go to another stream: on a terminal and in a CI log
+    // both stand together, and final texts of many lines would push away what a person looks for.
+    let is_delivered = print_results(&record, arguments.format, verbosity, &redactor);
+    if let Some(line) = display.and_then(|display| display.closing_line(reports)) {
+        terminal::error(&line);
+    }
     runtime.shutdown_timeout(SHUTDOWN);
-    Ok(match (exit_code, is_delivered) {
+    let is_whole = is_delivered && matches!(reports, Reports::Written);
+    Ok(match (exit_code, is_whole) {
         (exit::PASSED, false) => exit::ERRORED,
         (code, _) => code,
     })
@@ -254,11 +254,11 @@ async fn lost_patience(signal: &mut Signals) {
     tokio::time::sleep(AFTER_SIGNAL).await;
 }
 
-/// Writes all reports, one after another whatever becomes of each; false when one could not be written.
-fn write_reports(record: &RunRecord, directory: &std::path::Path) -> bool {
-    let mut all_written = true;
+/// Writes all reports, one after another whatever becomes of each.
+fn write_reports(record: &RunRecord, directory: &std::path::Path) -> Reports {
+    let mut reports = Reports::Written;
     if let Err(errors) = report::write_all(record, directory) {
-        all_written = false;
+        reports = Reports::Incomplete;
         for error in errors {
             terminal::error(&format!("error: {error:#}"));
         }
@@ -268,7 +268,7 @@ fn write_reports(record: &RunRecord, directory: &std::path::Path) -> bool {
             "warning: cannot point lightsout-runs/latest at this run: {error}"
         ));
     }
-    all_written
+    reports
 }
 
 /// Prints the results; false when they could not be delivered. A reader that has gone away wants no more.

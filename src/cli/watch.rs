@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::report::{Lines, Progress, Recorder, Verbosity};
+use crate::report::{Lines, Progress, Recorder, Reports, Verbosity};
 use crate::run::Clock;
 use crate::transcript::{Redactor, ScopedEvent};
 
@@ -31,14 +31,13 @@ pub(super) struct Watch {
 
 /// The end of what is shown.
 pub(super) struct Shown {
-    done: oneshot::Receiver<()>,
+    done: oneshot::Receiver<Display>,
 }
 
 impl Shown {
-    /// Waits until everything was shown.
-    pub(super) async fn all(self) {
-        // An error means that the thread is gone, and so has shown what it will show.
-        let _ = self.done.await;
+    /// Waits until everything was shown; `None` when the display is gone.
+    pub(super) async fn all(self) -> Option<Display> {
+        self.done.await.ok()
     }
 }
 
@@ -71,9 +70,8 @@ impl Watch {
         thread::Builder::new()
             .name("display".into())
             .spawn(move || {
-                display.until_the_end(&clock, &events);
                 // Whoever waited may have lost patience.
-                let _ = finished.send(());
+                let _ = finished.send(display.until_the_end(&clock, &events));
             })?;
         let watch = Self {
             recorder: Recorder::new(Arc::clone(redactor)),
@@ -103,13 +101,21 @@ impl Watch {
 }
 
 /// What writes to standard error.
-enum Display {
+pub(super) enum Display {
     Bars(Box<Progress<Stderr>>),
     Lines(Box<Lines<Stderr>>),
 }
 
 impl Display {
-    fn until_the_end(mut self, clock: &Clock, events: &Receiver<ScopedEvent>) {
+    /// The last line of the run; `None` when it would say nothing.
+    pub(super) fn closing_line(&self, reports: Reports) -> Option<String> {
+        match self {
+            Self::Bars(bars) => bars.closing_line(reports),
+            Self::Lines(lines) => lines.closing_line(reports),
+        }
+    }
+
+    fn until_the_end(mut self, clock: &Clock, events: &Receiver<ScopedEvent>) -> Self {
         let interval = match self {
             Self::Bars(_) => FRAME,
             Self::Lines(_) => HEARTBEAT,
@@ -129,6 +135,7 @@ impl Display {
             // The terminal is gone, then; nobody is there to be told.
             let _ = bars.finish();
         }
+        self
     }
 
     fn show(&mut self, event: &ScopedEvent) {

@@ -72,6 +72,13 @@ impl fmt::Display for Diagnostic {
 }
 
 impl Diagnostic {
+    /// Where and what on one line, `file:line:column: message`, for a place that says itself how bad
+    /// it is.
+    pub fn headline(&self) -> String {
+        let (file, message) = (escaped(&self.file), escaped(&self.message));
+        format!("{file}:{}:{}: {message}", self.line, self.column)
+    }
+
     /// The source line, or the part of a long one around the column, and how many characters are cut
     /// off in front. Control characters are shown as `?`: the line comes from a file that may be
     /// anybody's, and goes to a terminal.

@@ -92,6 +92,13 @@ pub(super) fn one_line(text: &str, longest: usize) -> String {
     }
 }
 
+/// The first line of `text` that is not blank, without the blanks around it; empty when there is none.
+pub(super) fn first_line(text: &str) -> &str {
+    let is_line_end = ['\n', '\u{2028}', '\u{2029}'];
+    let mut lines = text.split(is_line_end).map(str::trim);
+    lines.find(|line| !line.is_empty()).unwrap_or_default()
+}
+
 /// `text`, or its beginning and its end with a note between, at most about `most_bytes`.
 pub(super) fn head_and_tail(text: &str, most_bytes: usize) -> Cow<'_, str> {
     if text.len() <= most_bytes {
@@ -146,6 +153,19 @@ mod tests {
         assert_eq!(one_line("a  b\n", 6), "a  b");
         assert_eq!(one_line("abcdefg", 6), "abcde…");
         assert_eq!(one_line("\n", 6), "");
+    }
+
+    #[test]
+    fn the_first_line_is_the_first_with_something_in_it() {
+        for (text, right) in [
+            ("one", "one"),
+            ("\n \n one \ntwo\n", "one"),
+            ("one\u{2028}two", "one"),
+            ("one\ttwo\nthree", "one\ttwo"),
+            (" \n\n", ""),
+        ] {
+            assert_eq!(first_line(text), right, "{text:?}");
+        }
     }
 
     #[test]

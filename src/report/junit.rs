@@ -18,7 +18,7 @@ use crate::models::Usd;
 use crate::query::Denial;
 use crate::stop::Outcome;
 
-use super::foreign::{head_and_tail, one_line, plain, tail};
+use super::foreign::{first_line, head_and_tail, one_line, plain, tail};
 use super::record::{CheckRecord, JobRecord, PromptRecord, RunRecord};
 use rewrite::{CaseExtras, SuiteExtras, rewrite};
 
@@ -106,11 +106,9 @@ fn suite(record: &RunRecord, job: &JobRecord, name: &str) -> (TestSuite, SuiteEx
 }
 
 fn prompt_case(id: &str, prompt: &PromptRecord) -> TestCase {
-    let (type_, message) = (
-        prompt.reason.clone(),
-        attribute(&prompt.message, &prompt.reason),
-    );
-    let trace = Some(element(&with_first_line(&message, &prompt.message)));
+    let text = said(&prompt.message, &prompt.reason);
+    let (type_, message) = (prompt.reason.clone(), message(text));
+    let trace = Some(element(text));
     // The crate's own durations would go into its sums; whole milliseconds are written afterwards.
     let mut case = TestCase::success(id, junit_report::Duration::ZERO);
     case.result = match prompt.outcome {
@@ -144,13 +142,12 @@ fn prompt_case(id: &str, prompt: &PromptRecord) -> TestCase {
 fn check_case(id: &str, check: &CheckRecord) -> TestCase {
     let mut case = TestCase::success(id, junit_report::Duration::ZERO);
     if !check.passed {
-        let message = attribute(&check.message, "the check failed");
+        let text = said(&check.message, "the check failed");
         let output = tail(&check.output, MOST_CHECK_OUTPUT);
-        let text = format!("{}\n$ {}\n{output}", check.message, check.command);
         case.result = TestResult::Failure {
             type_: "check_failed".to_owned(),
-            cause: Some(element(&with_first_line(&message, &text))),
-            message,
+            message: message(text),
+            cause: Some(element(&format!("{text}\n$ {}\n{output}", check.command))),
         };
     }
     case
@@ -231,16 +228,16 @@ fn denial_line(denial: &Denial) -> String {
     )
 }
 
-/// GitLab reads the text and not the attribute, so the text begins with the message.
-fn with_first_line(message: &str, text: &str) -> String {
-    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
-    if first.trim() != message {
-        format!("{message}\n{text}")
-    } else if rest.is_empty() {
-        message.to_owned()
-    } else {
-        format!("{message}\n{rest}")
-    }
+/// `text` from its first line on, or `otherwise` when there is none.
+fn said<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
+    let text = text.trim();
+    if text.is_empty() { otherwise } else { text }
+}
+
+/// The `message` of a result: the first line of its text. Some readers show only the one, some only
+/// the other.
+fn message(text: &str) -> String {
+    attribute(first_line(text), "see the text")
 }
 
 /// Text for an attribute: one line, or `otherwise` when nothing is left.
@@ -379,8 +376,7 @@ mod tests {
 All is well.]]></system-out>
 </testcase>
 <testcase name="fix" classname="nightly" file="jobs/nightly.yaml" line="11" time="3.700">
-<failure type="checks_failed" message="check-2: exit status 101 see its output"><![CDATA[check-2: exit status 101 see its output
-check-2: exit status 101
+<failure type="checks_failed" message="check-2: exit status 101"><![CDATA[check-2: exit status 101
 see its output]]></failure>
 <system-out><![CDATA[I fixed it.]]></system-out>
 <system-err><![CDATA[denied: Bash {"command":"rm -rf x"}: no rule allows it (would be allowed by Bash(rm -rf x))
@@ -499,6 +495,27 @@ test a ... FAILED
         let xml = junit(&sample.record()).unwrap();
         assert!(!xml.contains("[[ATTACHMENT"));
         assert_eq!(xml.matches("</system-out>\n</testcase>").count(), 1);
+    }
+
+    #[test]
+    fn a_message_is_the_first_line_of_a_text_that_is_said_once() {
+        let long = "x".repeat(300);
+        let cut = format!("{}…", "x".repeat(254));
+        for (said, message, text) in [
+            ("one", "one", "one"),
+            ("\n one \n\ntwo\n", "one", "one \n\ntwo"),
+            ("a\tb\u{2028}c", "a b", "a\tb\u{2028}c"),
+            (&long, &cut, &long),
+        ] {
+            let mut sample = Sample::of(&[("job", &["a"])]);
+            sample.result((0, 0), Stop::new(StopReason::ModelError, said), "");
+            let texts = read(&junit(&sample.record()).unwrap());
+            let at = texts.iter().position(|text| text == "model_error");
+            // The stop reason stands in a property before it is the type of the error.
+            let after = &texts[at.unwrap() + 1..];
+            let at = after.iter().position(|text| text == "model_error").unwrap();
+            assert_eq!(after[at + 1..], [message, text], "{said:?}");
+        }
     }
 
     #[test]

@@ -4,14 +4,13 @@
     reason = "a few lines a prompt: what the text looks like matters more than one allocation"
 )]
 
-use std::time::Duration;
-
 use crate::models::Usd;
 use crate::query::Denial;
-use crate::stop::Outcome;
+use crate::stop::{Finding, Outcome};
 
-use super::foreign::{head_and_tail, one_line, tail};
-use super::record::{Counts, JobRecord, PromptRecord, RunRecord};
+use super::foreign::{first_line, head_and_tail, one_line, tail};
+use super::record::{CheckRecord, JobRecord, PromptRecord, RunRecord};
+use super::wording::{Cost, count_words, duration_words};
 
 /// GitHub shows nothing of a step summary over 1 MiB.
 const MOST_BYTES: usize = 1_000_000;
@@ -55,7 +54,7 @@ pub fn markdown(record: &RunRecord) -> String {
 
 fn heading(record: &RunRecord) -> String {
     let counts = record.counts();
-    let cost = cost_cell(record.cost());
+    let cost = Cost::sum_words(record.prompts().map(|(_, prompt)| Cost::of_prompt(prompt)));
     let mut text = format!(
         "## lightsout: {}\n\n{} in {}, {cost}",
         record.outcome(),
@@ -81,7 +80,7 @@ fn heading(record: &RunRecord) -> String {
             cell(&prompt.id),
             cell(&prompt.reason),
             prompt.num_turns,
-            cost_cell(prompt.cost),
+            Cost::of_prompt(prompt),
             duration_words(prompt.duration),
         );
         if text.len() + row.len() + 100 > MOST_BYTES / 2 {
@@ -92,7 +91,7 @@ fn heading(record: &RunRecord) -> String {
         text.push_str(&row);
     }
     for warning in &record.warnings {
-        text.push_str(&format!("\n> **Warning**: {}\n", cell(warning)));
+        text.push_str(&format!("\n> **Warning**: {}\n", cell(first_line(warning))));
     }
     text
 }
@@ -105,8 +104,11 @@ fn trouble(job: &JobRecord, prompt: &PromptRecord) -> String {
         cell(&prompt.id),
         cell(&prompt.reason)
     );
-    if !prompt.message.is_empty() {
+    if !prompt.message.is_empty() && !is_told_by_lists(prompt) {
         text.push_str(&fenced(&head_and_tail(&prompt.message, MOST_MESSAGE)));
+    }
+    for check in prompt.checks.iter().filter(|check| !check.passed) {
+        text.push_str(&failed_check(check));
     }
     if !prompt.denials.is_empty() {
         text.push_str("\nDenied calls:\n\n");
@@ -115,24 +117,32 @@ fn trouble(job: &JobRecord, prompt: &PromptRecord) -> String {
             text.push_str(&format!("* and {} more\n", prompt.denials.len() - 50));
         }
     }
-    for check in prompt.checks.iter().filter(|check| !check.passed) {
-        text.push_str(&format!(
-            "\n{} failed: {}\n",
-            cell(&check.id),
-            cell(&check.message)
-        ));
-        let output = tail(&check.output, MOST_CHECK_OUTPUT);
-        text.push_str(&fenced(&format!("$ {}\n{output}", check.command)));
-    }
     if let Some(transcript) = &prompt.transcript {
         text.push_str(&format!("\nTranscript: {}\n", code(transcript)));
     }
     text
 }
 
+/// Whether the message of a prompt is nothing but the checks and denials that are listed below it.
+fn is_told_by_lists(prompt: &PromptRecord) -> bool {
+    let checks_failed = prompt.checks.iter().any(|check| !check.passed);
+    (prompt.reason == Finding::ChecksFailed.name() && checks_failed)
+        || (prompt.reason == Finding::PermissionDenied.name() && !prompt.denials.is_empty())
+}
+
+fn failed_check(check: &CheckRecord) -> String {
+    let output = tail(&check.output, MOST_CHECK_OUTPUT);
+    format!(
+        "\n{} failed: {}\n{}",
+        cell(&check.id),
+        cell(first_line(&check.message)),
+        fenced(&format!("$ {}\n{output}", check.command))
+    )
+}
+
 fn denial_item(denial: &Denial) -> String {
     let call = format!("{} {}", denial.tool_name, denial.tool_input);
-    let mut item = format!("* {}: {}", code(&call), cell(&denial.reason));
+    let mut item = format!("* {}: {}", code(&call), cell(first_line(&denial.reason)));
     if let Some(rule) = &denial.rule {
         item.push_str(&format!("; denied by {}", code(rule)));
     }
@@ -216,46 +226,12 @@ fn sign(outcome: Outcome) -> &'static str {
     }
 }
 
-fn cost_cell(cost: Option<Usd>) -> String {
-    cost.map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string())
-}
-
-/// `3 passed, 1 failed`: only what there is.
-pub(super) fn count_words(counts: Counts) -> String {
-    let words: Vec<String> = [
-        (counts.passed, "passed"),
-        (counts.failed, "failed"),
-        (counts.errored, "errored"),
-        (counts.skipped, "not run"),
-    ]
-    .iter()
-    .filter(|(count, _)| *count > 0)
-    .map(|(count, word)| format!("{count} {word}"))
-    .collect();
-    if words.is_empty() {
-        "nothing to run".to_owned()
-    } else {
-        words.join(", ")
-    }
-}
-
-/// `4.2s`, `1m05s`, `2h03m`.
-pub(super) fn duration_words(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    if seconds < 60 {
-        return format!("{}.{}s", seconds, duration.subsec_millis() / 100);
-    }
-    if seconds < 3600 {
-        return format!("{}m{:02}s", seconds / 60, seconds % 60);
-    }
-    format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{Sample, mixed};
+    use super::super::sample::{Sample, denial, mixed, result};
     use super::*;
     use crate::stop::{Stop, StopReason};
+    use crate::transcript::EventBody;
 
     #[test]
     fn one_prompt_of_each_outcome() {
@@ -273,15 +249,6 @@ mod tests {
 
 ### ❌ nightly / fix: checks_failed
 
-```text
-check-2: exit status 101
-see its output
-```
-
-Denied calls:
-
-* `Bash {"command":"rm -rf x"}`: no rule allows it; `Bash(rm -rf x)` would allow it
-
 check-2 failed: exit status 101
 
 ```text
@@ -289,6 +256,10 @@ $ cargo test
 running 1 test
 test a ... FAILED
 ```
+
+Denied calls:
+
+* `Bash {"command":"rm -rf x"}`: no rule allows it; `Bash(rm -rf x)` would allow it
 
 Transcript: `nightly/fix/transcript.jsonl`
 
@@ -326,6 +297,48 @@ I fixed it.
     }
 
     #[test]
+    fn denials_are_told_once_and_no_message_is_lost() {
+        let text_of = |reason, finding, message: &str| {
+            let mut stop = Stop::new(reason, message);
+            stop.finding = finding;
+            let mut result = result(stop, "");
+            result.denials = vec![denial()];
+            let mut sample = Sample::of(&[("job", &["a"])]);
+            sample
+                .init((0, 0))
+                .prompt((0, 0), EventBody::Result(result));
+            markdown(&sample.record())
+        };
+        let message = "1 call denied\nBash: no rule allows it; `Bash(rm -rf x)` would allow it";
+        let denied = Some(Finding::PermissionDenied);
+        for text in [
+            text_of(StopReason::Completed, denied, message),
+            text_of(StopReason::PermissionDenied, None, message),
+        ] {
+            assert_eq!(text.matches("no rule allows it").count(), 1, "{text}");
+        }
+        let text = text_of(
+            StopReason::MaxTurns,
+            None,
+            "the limit of 2 turns is reached",
+        );
+        assert!(text.contains("the limit of 2 turns"), "{text}");
+        assert!(text.contains("no rule allows it"), "{text}");
+    }
+
+    #[test]
+    fn what_a_cassette_answered_is_not_said_to_be_spent() {
+        let mut sample = Sample::replaying(&[("job", &["a"])]);
+        sample.passed((0, 0), "");
+        let text = markdown(&sample.record());
+        assert!(
+            text.contains("1 passed in 400ms, $0.0420 replayed\n"),
+            "{text}"
+        );
+        assert!(text.contains("| 2 | $0.0420 replayed | 4.2s |"), "{text}");
+    }
+
+    #[test]
     fn foreign_text_does_not_break_out() {
         let mut sample = Sample::of(&[("a|b\n<img src=x> @octocat", &["x"])]);
         sample.init((0, 0));
@@ -334,7 +347,7 @@ I fixed it.
         insta::assert_snapshot!(markdown(&sample.record()), @r###"
 ## lightsout: failed
 
-1 failed in 0.2s, $0.0420
+1 failed in 200ms, $0.0420
 
 | | Job | Prompt | Reason | Turns | Cost | Time |
 |---|---|---|---|--:|--:|--:|
@@ -387,17 +400,5 @@ Transcript: `a|b <img src=x> @octocat/x/transcript.jsonl`
         let text = markdown(&Sample::of(&[("job", &ids)]).record());
         assert!(text.len() <= MOST_BYTES);
         assert!(text.contains("more rows are in `run.json`"));
-    }
-
-    #[test]
-    fn durations_in_words() {
-        for (millis, words) in [
-            (0, "0.0s"),
-            (4_290, "4.2s"),
-            (65_000, "1m05s"),
-            (7_400_000, "2h03m"),
-        ] {
-            assert_eq!(duration_words(Duration::from_millis(millis)), words);
-        }
     }
 }

@@ -17,14 +17,16 @@ mod recorder;
 mod run_json;
 #[cfg(test)]
 mod sample;
+mod sentences;
 mod text;
+mod wording;
 mod write;
 
 pub use github::{Level, annotation, annotations, neutralise};
 pub use junit::junit;
 pub use lines::Lines;
 pub use markdown::markdown;
-pub use narrator::Verbosity;
+pub use narrator::{Reports, Verbosity};
 pub use progress::Progress;
 pub use record::{CheckRecord, Counts, JobRecord, PromptRecord, RunRecord};
 pub use recorder::Recorder;

@@ -8,18 +8,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::message::{Reply, ToolResult};
 use crate::models::Usd;
-use crate::query::{Denial, Notice};
+use crate::query::Notice;
 use crate::stop::Outcome;
 use crate::transcript::{
-    CheckResult, EventBody, PromptKey, PromptResult, Redactor, RunStarted, Scope, ScopedEvent,
+    EventBody, PromptKey, PromptPlanned, PromptResult, Redactor, RunStarted, Scope, ScopedEvent,
 };
 
-use super::foreign::{one_line, plain};
-use super::github::neutralise;
-use super::markdown::{count_words, duration_words};
 use super::record::Counts;
+use super::sentences::{Sentences, Turn};
+use super::wording::{Cost, count_words, duration_words};
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,24 +31,32 @@ pub enum Verbosity {
     Verbose,
 }
 
-/// Longest message in a line; reports have it whole.
-const LONGEST_MESSAGE: usize = 500;
+/// What became of the reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reports {
+    /// All of them are there.
+    Written,
+    /// One or another is not.
+    Incomplete,
+}
+
 /// The most prompts that a heartbeat names.
 const MOST_NAMED: usize = 3;
 
-/// Turns events into lines: foreign text neutralised, secrets masked, no newline inside.
+/// Knows what is running and how far it is, and what is to be said when.
 ///
 /// What was said of a prompt under [`Verbosity::Quiet`] is held back until the prompt is known not to
 /// have passed.
 #[derive(Debug)]
 pub(super) struct Narrator {
     verbosity: Verbosity,
-    redactor: Arc<Redactor>,
+    sentences: Sentences,
     run: Option<RunStarted>,
-    held: Vec<String>,
+    signal: Option<&'static str>,
     running: BTreeMap<PromptKey, Running>,
     outcomes: Vec<Outcome>,
-    spent: Usd,
+    /// What the replies of each prompt have cost so far.
+    costs: BTreeMap<PromptKey, Usd>,
 }
 
 /// A prompt that has begun and not ended.
@@ -58,10 +64,9 @@ pub(super) struct Narrator {
 pub(super) struct Running {
     pub(super) turn: u32,
     pub(super) max_turns: u32,
-    pub(super) spent: Usd,
     /// What it is doing.
     pub(super) doing: String,
-    messages: usize,
+    this_turn: Turn,
     held: Vec<String>,
 }
 
@@ -69,12 +74,12 @@ impl Narrator {
     pub(super) fn new(verbosity: Verbosity, redactor: Arc<Redactor>) -> Self {
         Self {
             verbosity,
-            redactor,
+            sentences: Sentences::new(redactor, verbosity == Verbosity::Verbose),
             run: None,
-            held: Vec::new(),
+            signal: None,
             running: BTreeMap::new(),
             outcomes: Vec::new(),
-            spent: Usd::ZERO,
+            costs: BTreeMap::new(),
         }
     }
 
@@ -86,10 +91,10 @@ impl Narrator {
         }
     }
 
-    /// Prompts in flight, in the order of the job files.
-    pub(super) fn running(&self) -> impl Iterator<Item = (String, &Running)> {
+    /// Prompts in flight, in the order of the job files, with what they have cost so far.
+    pub(super) fn running(&self) -> impl Iterator<Item = (String, Cost, &Running)> {
         let running = self.running.iter();
-        running.map(|(key, running)| (self.name(*key), running))
+        running.map(|(key, running)| (self.name(*key), self.cost(*key), running))
     }
 
     /// How many prompts have ended how.
@@ -103,9 +108,20 @@ impl Narrator {
         jobs.map(|job| job.prompts.len()).sum()
     }
 
-    /// What replies have cost so far.
-    pub(super) fn spent(&self) -> Usd {
-        self.spent
+    /// What the replies of all prompts have cost so far, in words.
+    pub(super) fn cost_words(&self) -> String {
+        let jobs = self.run.iter().flat_map(|run| &run.jobs).enumerate();
+        let keys = jobs.flat_map(|(job, started)| {
+            let prompts = 0..started.prompts.len();
+            prompts.map(move |prompt| PromptKey { job, prompt })
+        });
+        Cost::sum_words(keys.map(|key| self.cost(key)))
+    }
+
+    fn cost(&self, key: PromptKey) -> Cost {
+        let amount = self.costs.get(&key).copied().unwrap_or_default();
+        let model = self.planned_prompt(key).map_or("", |prompt| &prompt.model);
+        Cost::of(model, Some(amount))
     }
 
     pub(super) fn heartbeat(&self, elapsed: Duration) -> Option<String> {
@@ -115,7 +131,7 @@ impl Narrator {
         let mut names: Vec<String> = self
             .running()
             .take(MOST_NAMED)
-            .map(|(name, running)| {
+            .map(|(name, _, running)| {
                 let (turn, most, doing) = (running.turn, running.max_turns, &running.doing);
                 format!("{name} turn {turn}/{most} {doing}")
             })
@@ -123,14 +139,39 @@ impl Narrator {
         if self.running.len() > MOST_NAMED {
             names.push(format!("{} more", self.running.len() - MOST_NAMED));
         }
-        Some(self.clean(&format!(
+        Some(self.sentences.clean(&format!(
             "running for {}: {}/{} done, {}; {}",
             duration_words(elapsed),
             self.outcomes.len(),
             self.planned(),
-            self.spent,
+            self.cost_words(),
             names.join("; ")
         )))
+    }
+
+    /// The last line: how the run ended, to be said when everything else was.
+    pub(super) fn closing_line(&self, reports: Reports) -> Option<String> {
+        let counts = self.counts();
+        let left = self.planned().saturating_sub(counts.all());
+        let all_passed = counts.outcome() == Outcome::Passed && left == 0 && self.signal.is_none();
+        if self.verbosity == Verbosity::Quiet && all_passed && reports == Reports::Written {
+            return None;
+        }
+        let mut line = format!("{}, {}", count_words(counts), self.cost_words());
+        if left > 0 {
+            line.push_str(&format!(", {left} without a result"));
+        }
+        if let Some(signal) = self.signal {
+            line.push_str(&format!(", ended by {signal}"));
+        }
+        if let Some(run) = &self.run {
+            let are_where = match reports {
+                Reports::Written => "reports in",
+                Reports::Incomplete => "not all reports could be written in",
+            };
+            line.push_str(&format!("; {are_where} {}", run.output.display()));
+        }
+        Some(self.sentences.clean(&line))
     }
 
     fn on_run_event(&mut self, body: &EventBody) -> Vec<String> {
@@ -139,16 +180,13 @@ impl Narrator {
                 self.run = Some(started.clone());
                 Vec::new()
             }
-            EventBody::RunEnded { signal, .. } => self.on_run_ended(*signal),
-            EventBody::Warning { message } => {
-                let line = self.clean(&format!("warning: {message}"));
-                if self.verbosity == Verbosity::Quiet && self.counts().passed == self.outcomes.len()
-                {
-                    self.held.push(line);
-                    return Vec::new();
-                }
-                vec![line]
+            EventBody::RunEnded { signal, .. } => {
+                self.signal = *signal;
+                Vec::new()
             }
+            // It tells of no prompt, so nothing that happens makes it worth saying when all is quiet.
+            EventBody::Warning { .. } if self.verbosity == Verbosity::Quiet => Vec::new(),
+            EventBody::Warning { message } => vec![self.sentences.warning(None, message)],
             EventBody::Init(_)
             | EventBody::User { .. }
             | EventBody::RequestSent { .. }
@@ -163,26 +201,6 @@ impl Narrator {
         }
     }
 
-    fn on_run_ended(&self, signal: Option<&'static str>) -> Vec<String> {
-        let counts = self.counts();
-        let left = self.planned().saturating_sub(counts.all());
-        let all_passed = counts.outcome() == Outcome::Passed && left == 0 && signal.is_none();
-        if self.verbosity == Verbosity::Quiet && all_passed {
-            return Vec::new();
-        }
-        let mut line = format!("{}, {}", count_words(counts), self.spent);
-        if left > 0 {
-            line.push_str(&format!(", {left} without a result"));
-        }
-        if let Some(signal) = signal {
-            line.push_str(&format!(", ended by {signal}"));
-        }
-        if let Some(run) = &self.run {
-            line.push_str(&format!("; reports in {}", run.output.display()));
-        }
-        vec![self.clean(&line)]
-    }
-
     fn on_prompt_event(&mut self, key: PromptKey, body: &EventBody) -> Vec<String> {
         if let EventBody::Result(result) = body {
             return self.on_result(key, result);
@@ -194,20 +212,22 @@ impl Narrator {
             }
             return Vec::new();
         }
-        let max_turns = self.max_turns(key);
+        let name = self.name(key);
+        let max_turns = self
+            .planned_prompt(key)
+            .map_or(0, |prompt| prompt.max_turns);
         let running = self.running.entry(key).or_default();
         running.max_turns = max_turns;
         running.on_event(body);
         if let EventBody::Assistant { cost, .. } = body {
-            running.spent += *cost;
-            self.spent += *cost;
+            *self.costs.entry(key).or_default() += *cost;
         }
-        let messages = running.messages;
-        let lines = self.lines(&self.name(key), body, messages);
+        self.sentences.note(&mut running.this_turn, body);
+        let lines = self.sentences.on_event(&name, &running.this_turn, body);
         if self.verbosity != Verbosity::Quiet {
             return lines;
         }
-        self.running.entry(key).or_default().held.extend(lines);
+        running.held.extend(lines);
         Vec::new()
     }
 
@@ -215,73 +235,17 @@ impl Narrator {
         let running = self.running.remove(&key).unwrap_or_default();
         let passed = result.outcome() == Outcome::Passed;
         self.outcomes.push(result.outcome());
-        let line = self.clean(&result_line(&self.name(key), result));
+        let model = self.planned_prompt(key).map_or("", |prompt| &prompt.model);
+        let line = self.sentences.result(&self.name(key), model, result);
         match (self.verbosity, passed) {
             (Verbosity::Quiet, true) => Vec::new(),
             (Verbosity::Quiet, false) => {
-                let mut lines = std::mem::take(&mut self.held);
-                lines.extend(running.held);
+                let mut lines = running.held;
                 lines.push(line);
                 lines
             }
             (Verbosity::Normal | Verbosity::Verbose, _) => vec![line],
         }
-    }
-
-    fn lines(&self, name: &str, body: &EventBody, messages: usize) -> Vec<String> {
-        let is_verbose = self.verbosity == Verbosity::Verbose;
-        let line = match body {
-            EventBody::Permission(permission) => permission
-                .denial
-                .as_ref()
-                .map(|denial| self.denial_line(name, denial)),
-            EventBody::Assistant { reply, turn, .. } => {
-                let mut lines: Vec<String> = reply
-                    .warnings
-                    .iter()
-                    .map(|warning| self.clean(&format!("warning: {name}: {warning}")))
-                    .collect();
-                if is_verbose {
-                    lines.push(self.clean(&turn_line(name, *turn, messages, reply)));
-                }
-                return lines;
-            }
-            EventBody::ToolResult {
-                result, tool_name, ..
-            } => is_verbose.then(|| tool_line(name, tool_name, result)),
-            EventBody::Check(check) if is_verbose || !check.passed => Some(check_line(name, check)),
-            EventBody::Notice(notice) => notice_line(name, notice, is_verbose),
-            EventBody::Warning { message } => Some(format!("warning: {name}: {message}")),
-            EventBody::RequestFailed { failure, .. } => {
-                is_verbose.then(|| format!("{name}: request failed: {failure}"))
-            }
-            EventBody::RunStarted(_)
-            | EventBody::RunEnded { .. }
-            | EventBody::Init(_)
-            | EventBody::User { .. }
-            | EventBody::RequestSent { .. }
-            | EventBody::Check(_)
-            | EventBody::Result(_)
-            | EventBody::TextDelta { .. } => None,
-        };
-        line.map(|line| self.clean(&line)).into_iter().collect()
-    }
-
-    fn denial_line(&self, name: &str, denial: &Denial) -> String {
-        let input = denial.tool_input.to_string();
-        let input = one_line(&self.redactor.redact(&input), LONGEST_MESSAGE / 3);
-        let hint = denial.would_allow.as_ref();
-        let hint = hint.map_or_else(String::new, |rule| format!(" (would be allowed by {rule})"));
-        format!(
-            "denied: {name}: {} {input}: {}{hint}",
-            denial.tool_name, denial.reason
-        )
-    }
-
-    /// Masked before it is cut, for a secret that is cut in two is not found any more.
-    fn clean(&self, line: &str) -> String {
-        let line = plain(line);
-        one_line(&neutralise(&self.redactor.redact(&line)), LONGEST_MESSAGE)
     }
 
     fn name(&self, key: PromptKey) -> String {
@@ -290,10 +254,13 @@ impl Narrator {
             .unwrap_or_else(|| format!("job {} prompt {}", key.job + 1, key.prompt + 1))
     }
 
-    fn max_turns(&self, key: PromptKey) -> u32 {
-        let job = self.run.as_ref().and_then(|run| run.jobs.get(key.job));
-        job.and_then(|job| job.prompts.get(key.prompt))
-            .map_or(0, |prompt| prompt.max_turns)
+    fn planned_prompt(&self, key: PromptKey) -> Option<&PromptPlanned> {
+        self.run
+            .as_ref()?
+            .jobs
+            .get(key.job)?
+            .prompts
+            .get(key.prompt)
     }
 }
 
@@ -301,8 +268,7 @@ impl Running {
     fn on_event(&mut self, body: &EventBody) {
         match body {
             EventBody::Init(_) => "starting".clone_into(&mut self.doing),
-            EventBody::RequestSent { messages, .. } => {
-                self.messages = *messages;
+            EventBody::RequestSent { .. } => {
                 "waiting for the model".clone_into(&mut self.doing);
             }
             EventBody::TextDelta { .. } => "receiving".clone_into(&mut self.doing),
@@ -327,100 +293,5 @@ impl Running {
             | EventBody::Warning { .. }
             | EventBody::Result(_) => {}
         }
-    }
-}
-
-fn result_line(name: &str, result: &PromptResult) -> String {
-    let word = match result.outcome() {
-        Outcome::Passed => "PASS",
-        Outcome::Failed => "FAIL",
-        Outcome::Errored => "ERROR",
-        Outcome::Skipped => "SKIP",
-    };
-    let turns = if result.num_turns == 1 {
-        "turn"
-    } else {
-        "turns"
-    };
-    let cost = result
-        .cost
-        .map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string());
-    let figures = format!(
-        "{} {turns}  {cost}  {}",
-        result.num_turns,
-        duration_words(result.duration)
-    );
-    match result.outcome() {
-        Outcome::Passed => format!("{word} {name}  {figures}"),
-        Outcome::Skipped => format!(
-            "{word} {name} {}: {}",
-            result.stop.name(),
-            result.stop.message
-        ),
-        Outcome::Failed | Outcome::Errored => {
-            // Figures before the message, which may be long and is cut at its end.
-            let lines = result.stop.message.lines().map(str::trim);
-            let message: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-            let message = message.join("; ");
-            format!("{word} {name} {}  {figures}: {message}", result.stop.name())
-        }
-    }
-}
-
-fn turn_line(name: &str, turn: u32, messages: usize, reply: &Reply) -> String {
-    let calls = reply.calls.len();
-    let follow_up = if calls > 0 {
-        "follow-up needed"
-    } else {
-        "no follow-up"
-    };
-    format!("{name}: turn {turn}: messages {messages}, tool_use {calls}, {follow_up}")
-}
-
-fn tool_line(name: &str, tool_name: &str, result: &ToolResult) -> String {
-    let flag = if result.is_error { "error" } else { "ok" };
-    format!(
-        "{name}: tool_result {tool_name}: {flag}, {} characters",
-        result.text_chars()
-    )
-}
-
-fn check_line(name: &str, check: &CheckResult) -> String {
-    if check.passed {
-        let duration = duration_words(check.duration);
-        return format!("{name}: {} passed in {duration}", check.id);
-    }
-    let output = check
-        .output
-        .trim_end()
-        .lines()
-        .next_back()
-        .unwrap_or_default();
-    format!("{name}: {} failed: {}: {output}", check.id, check.message)
-}
-
-fn notice_line(name: &str, notice: &Notice, is_verbose: bool) -> Option<String> {
-    match notice {
-        Notice::Retry {
-            attempt,
-            max_retries,
-            delay,
-            failure,
-        } => {
-            let delay = duration_words(*delay);
-            Some(format!(
-                "retry: {name}: attempt {attempt} of {max_retries} failed, again in {delay}: {failure}"
-            ))
-        }
-        Notice::Warning { message } => Some(format!("warning: {name}: {message}")),
-        Notice::Transition { why, turn } => {
-            is_verbose.then(|| format!("{name}: {why} to turn {turn}"))
-        }
-        Notice::Tombstone { .. }
-        | Notice::Dropped { .. }
-        | Notice::Filled { .. }
-        | Notice::MaxTurnsReached { .. }
-        | Notice::SyntheticError { .. }
-        | Notice::Stopped(_) => None,
     }
 }

@@ -9,8 +9,9 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::transcript::{Redactor, ScopedEvent};
 
 use super::foreign::one_line;
-use super::markdown::{count_words, duration_words};
-use super::narrator::{Narrator, Verbosity};
+use super::narrator::{Narrator, Reports, Verbosity};
+use super::record::Counts;
+use super::wording::{count_words, duration_words};
 
 /// Rows that stay free: the bar of the run, the shell's next prompt, the last printed line.
 const RESERVED_ROWS: usize = 3;
@@ -80,9 +81,9 @@ impl<W: Write> Progress<W> {
         let lines: Vec<String> = narrator
             .running()
             .take(self.most_running)
-            .map(|(name, running)| {
+            .map(|(name, cost, running)| {
                 let (turn, most, doing) = (running.turn, running.max_turns, &running.doing);
-                format!("  {name}  turn {turn}/{most}  {}  {doing}", running.spent)
+                format!("  {name}  turn {turn}/{most}  {cost}  {doing}")
             })
             .collect();
         while self.running.len() > lines.len() {
@@ -97,21 +98,9 @@ impl<W: Write> Progress<W> {
         for (bar, line) in self.running.iter().zip(&lines) {
             bar.set_message(self.shown(line));
         }
-        let counts = narrator.counts();
         let hidden = narrator.running().count() - lines.len();
-        let more = if hidden > 0 {
-            format!("  {hidden} more running")
-        } else {
-            String::new()
-        };
-        self.summary.set_message(self.shown(&format!(
-            "{}/{} done ({})  {}  {}{more}",
-            counts.all(),
-            narrator.planned(),
-            count_words(counts),
-            narrator.spent(),
-            duration_words(elapsed),
-        )));
+        let summary = summary_line(narrator, hidden, elapsed);
+        self.summary.set_message(self.shown(&summary));
     }
 
     /// Takes the bars away; lines stay.
@@ -121,6 +110,11 @@ impl<W: Write> Progress<W> {
         }
         self.summary.finish_and_clear();
         self.bars.clear()
+    }
+
+    /// The last line, for whoever prints it behind the results; `None` when it would say nothing.
+    pub fn closing_line(&self, reports: Reports) -> Option<String> {
+        self.narrator.closing_line(reports)
     }
 
     /// A line above the bars. A hidden target draws nothing, and prints no lines either, without an
@@ -141,6 +135,28 @@ impl<W: Write> Progress<W> {
     }
 }
 
+/// `5/8 done, 1 failed, 3 running (1 not shown), $0.0100, 1m01s`.
+fn summary_line(narrator: &Narrator, hidden: usize, elapsed: Duration) -> String {
+    let counts = narrator.counts();
+    let mut parts = vec![format!("{}/{} done", counts.all(), narrator.planned())];
+    let trouble = Counts {
+        passed: 0,
+        ..counts
+    };
+    if trouble.all() > 0 {
+        parts.push(count_words(trouble));
+    }
+    let running = narrator.running().count();
+    if hidden > 0 {
+        parts.push(format!("{running} running ({hidden} not shown)"));
+    } else if running > 0 {
+        parts.push(format!("{running} running"));
+    }
+    parts.push(narrator.cost_words());
+    parts.push(duration_words(elapsed));
+    parts.join(", ")
+}
+
 fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{msg}").expect("the template is well-formed");
     ProgressBar::new_spinner().with_style(style)
@@ -154,6 +170,7 @@ mod tests {
 
     use super::super::sample::{Sample, redactor};
     use super::*;
+    use crate::stop::{Stop, StopReason};
 
     /// A terminal that keeps what is written.
     #[derive(Clone, Debug, Default)]
@@ -233,10 +250,35 @@ mod tests {
         );
         assert_eq!(
             progress.summary.message(),
-            "1/4 done (1 passed)  $0.0210  1m01s  1 more running"
+            "1/4 done, 3 running (1 not shown), $0.0210, 1m01s"
         );
         progress.finish().unwrap();
         assert!(terminal.0.lock().unwrap().contains("PASS job/a"));
         assert_eq!(progress.writer, b"");
+    }
+
+    #[test]
+    fn the_sum_says_what_runs_and_what_went_wrong() {
+        let target = ProgressDrawTarget::hidden();
+        let mut progress =
+            Progress::new(Verbosity::Normal, redactor(), target, (24, 80), Vec::new());
+        let mut sample = Sample::of(&[("job", &["a", "b", "c"])]);
+        let mut seen = 0;
+        let mut sum = |sample: &Sample| {
+            for event in &sample.events[seen..] {
+                progress.on_event(event).unwrap();
+            }
+            seen = sample.events.len();
+            progress.tick(Duration::from_millis(340));
+            progress.summary.message()
+        };
+        assert_eq!(sum(&sample), "0/3 done, $0.0000, 340ms");
+        sample.init((0, 0)).init((0, 1));
+        assert_eq!(sum(&sample), "0/3 done, 2 running, $0.0000, 340ms");
+        sample.result((0, 0), Stop::new(StopReason::MaxTurns, ""), "");
+        assert_eq!(
+            sum(&sample),
+            "1/3 done, 1 failed, 1 running, $0.0000, 340ms"
+        );
     }
 }

@@ -34,6 +34,15 @@ pub(super) fn usd(dollars: f64) -> Usd {
 impl Sample {
     /// A run of jobs, each a name and the ids of its prompts.
     pub(super) fn of(jobs: &[(&str, &[&str])]) -> Self {
+        Self::answered_by("anthropic/claude-x", jobs)
+    }
+
+    /// The same, answered by a cassette.
+    pub(super) fn replaying(jobs: &[(&str, &[&str])]) -> Self {
+        Self::answered_by("replay/claude-x.yaml", jobs)
+    }
+
+    fn answered_by(model: &str, jobs: &[(&str, &[&str])]) -> Self {
         let mut sample = Self { events: vec![] };
         let jobs = jobs.iter().map(|(name, ids)| JobStarted {
             name: (*name).to_owned(),
@@ -45,7 +54,7 @@ impl Sample {
                 .map(|(index, id)| PromptPlanned {
                     id: (*id).to_owned(),
                     line: 10 + index as u32,
-                    model: "anthropic/claude-x".to_owned(),
+                    model: model.to_owned(),
                     max_turns: 5,
                     max_budget: Some(usd(0.5)),
                     transcript: format!("{name}/{id}/transcript.jsonl"),

@@ -32,24 +32,22 @@ fn run_one(kit: &Kit, check: &Check) -> CheckResult {
         timeout: check.timeout,
         output_cap: OUTPUT,
     };
+    let command = shown(&check.command);
     let started = kit.clock.now();
     let (message, output) = match run(&spec, &kit.cancel) {
         Err(error) => (
-            Some(format!("cannot run `{}`: {error}", check.command)),
+            Some(format!("cannot run {command}: {error}")),
             String::new(),
         ),
         Ok(finished) => {
             let message = match finished.ending {
                 Ending::Exited(0) => None,
-                Ending::Exited(code) => Some(format!("`{}` exited with {code}", check.command)),
+                Ending::Exited(code) => Some(format!("{command} exited with {code}")),
                 Ending::Signalled(signal) => {
-                    Some(format!("`{}` was killed by signal {signal}", check.command))
+                    Some(format!("{command} was killed by signal {signal}"))
                 }
-                Ending::TimedOut => Some(format!(
-                    "`{}` was killed after {:?}",
-                    check.command, check.timeout
-                )),
-                Ending::Cancelled => Some(format!("`{}` was cancelled", check.command)),
+                Ending::TimedOut => Some(format!("{command} was killed after {:?}", check.timeout)),
+                Ending::Cancelled => Some(format!("{command} was cancelled")),
             };
             (
                 message,
@@ -65,5 +63,24 @@ fn run_one(kit: &Kit, check: &Check) -> CheckResult {
         message: message.unwrap_or_default(),
         output,
         duration: kit.clock.now().saturating_sub(started),
+    }
+}
+
+/// A command inside a message: its first line, so that what became of it stands on the same line.
+fn shown(command: &str) -> String {
+    let mut lines = command.trim().lines();
+    let first = lines.next().unwrap_or_default().trim_end();
+    let more = if lines.next().is_some() { " …" } else { "" };
+    format!("`{first}{more}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_in_a_message_is_one_line() {
+        assert_eq!(shown("cargo test\n"), "`cargo test`");
+        assert_eq!(shown("\nset -e \ncargo test\n"), "`set -e …`");
     }
 }

@@ -75,6 +75,7 @@ pub async fn execute(
     });
     run.say(Scope::Run, EventBody::RunStarted(run.started(&errands)))
         .await;
+    run.say_warnings().await;
     let mut outcomes = Vec::with_capacity(errands.len());
     let mut tasks = JoinSet::new();
     let mut keys = std::collections::HashMap::new();
@@ -185,6 +186,14 @@ impl Run {
             hostname: plan.hostname.clone(),
             jobs: jobs.collect(),
             concurrency: plan.concurrency,
+        }
+    }
+
+    /// What validation found in the job files: a line each, since `validate` shows it whole.
+    async fn say_warnings(&self) {
+        for warning in self.plan.jobs.iter().flat_map(|job| &job.job.warnings) {
+            let message = warning.headline();
+            self.say(Scope::Run, EventBody::Warning { message }).await;
         }
     }
 

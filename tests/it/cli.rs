@@ -30,8 +30,8 @@ fn assert_reads(name: &str, ran: &Ran) {
 /// Without what differs from run to run: the directory and the times.
 fn steady(text: &str, ran: &Ran) -> String {
     let text = text.replace(ran.path().to_str().unwrap(), "DIR");
-    let time = regex::Regex::new(r"\b\d+\.\ds\b").unwrap();
-    time.replace_all(&text, "0.0s").into_owned()
+    let time = regex::Regex::new(r"\b\d+(\.\ds|ms)\b").unwrap();
+    time.replace_all(&text, "0ms").into_owned()
 }
 
 const JOB: &str = "\
@@ -134,6 +134,30 @@ fn a_run_in_a_few_lines() {
         "run", "job.yaml", "--output", "out", "--skip", "broken", "--skip", "good",
     ];
     assert_reads("run", &program(&command).run());
+}
+
+#[test]
+fn the_last_line_is_how_it_ended_even_below_the_results() {
+    let command = ["run", "job.yaml", "--output", "out", "--only", "good"];
+    let both_streams = ["bash", "-c", "exec \"$0\" \"$@\" 2>&1"];
+    assert_reads(
+        "run-on-one-stream",
+        &program(&command).under(&both_streams).run(),
+    );
+}
+
+#[test]
+fn a_warning_about_the_job_file_is_kept_and_quiet_prints_none() {
+    let command = ["run", "job.yaml", "--output", "out", "--only", "bad"];
+    let ran = program(&command).args(&["--quiet"]).run();
+    assert_eq!(ran.code, 1);
+    assert!(!ran.stderr.contains("warning"), "{}", ran.stderr);
+    assert_eq!(
+        ran.run_json()["warnings"],
+        serde_json::json!([
+            "job.yaml:7:5: prompt \"good\" may write or run commands, and no check looks at what it did"
+        ])
+    );
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn no_command_is_left_untried() {
             "lightsout explain job.yaml 'Bash(git log -3 | sh)'",
             "lightsout run job.yaml",
             "lightsout run jobs/pre-merge-gate.yaml || exit 1",
-            "ANTHROPIC_API_KEY=... lightsout run --quiet --output \"$HOME/triage/$(date +\\%F)\" \
+            "ANTHROPIC_API_KEY=... lightsout run --quiet --output \"$HOME/triage/$(date +\\%F-\\%H\\%M)\" \
              /srv/app/jobs/nightly-triage.yaml",
         ]
     );
@@ -259,8 +259,20 @@ fn its_links_lead_somewhere() {
         .collect();
     assert!(targets.len() > 5, "{targets:?}");
     for target in targets {
-        assert!(repository().join(target).exists(), "{target}");
+        let is_there = match target.strip_prefix('#') {
+            Some(anchor) => headings(&readme).any(|heading| heading == anchor),
+            None => repository().join(target).exists(),
+        };
+        assert!(is_there, "{target}");
     }
+}
+
+/// The headings of a document as links name them.
+fn headings(document: &str) -> impl Iterator<Item = String> {
+    let titles = document
+        .lines()
+        .filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
+    titles.map(|title| title.to_lowercase().replace(' ', "-"))
 }
 
 /// Words of ARCHITECTURE that are paths: with a slash, or the name of a source file.

@@ -235,3 +235,25 @@ fn g50_a_full_disk_is_an_error_that_keeps_the_answer() {
         "{whole}"
     );
 }
+
+#[test]
+fn a_fault_does_not_show_a_secret_and_a_good_file_without_a_key_is_warned_of() {
+    let job = "prompts: [tell hunter2hunter2]\nmax_turn: 3\nmax_budget_usd: 1\n";
+    let validate = |job: &str| Program::bare(&["validate", "job.yaml"]).file("job.yaml", job);
+    let faulty = validate(&job.replace("max_turn: 3", "max_turn: hunter2hunter2"))
+        .env("MY_TOKEN", "hunter2hunter2")
+        .run();
+    assert_eq!(faulty.code, 2);
+    assert!(
+        faulty.stderr.contains("***") && !faulty.stderr.contains("hunter2"),
+        "{}",
+        faulty.stderr
+    );
+    let good = validate(&job.replace("max_turn", "max_turns")).run();
+    assert_eq!(good.code, 0, "{}", good.stderr);
+    assert!(
+        good.stderr.contains("warning: no key for the model"),
+        "{}",
+        good.stderr
+    );
+}
