@@ -132,7 +132,7 @@ pub(super) fn policy(
             workspace,
             home,
             protected_files,
-            readable: Vec::new(),
+            ..Roots::default()
         },
     )
 }

@@ -6,7 +6,8 @@ use super::decide::{
     ExplainedCommand, Policy, ResolvePath, Verdict, allowed_reason, denied_reason,
 };
 use super::operands::Operands;
-use super::options::{Excess, excess};
+use super::options::{Excess, excess, hidden};
+use super::order::doubts;
 use super::programs::{Kind, ShellUse, base_name, is_builtin, kind, lists, shell_use};
 use super::rule::Rule;
 use super::shell::{SimpleCommand, shortened, simple_commands};
@@ -94,7 +95,8 @@ enum Part<'a> {
     /// No rule allows it.
     Missing {
         reason: String,
-        would_allow: String,
+        /// A rule that would; `None` where none should.
+        would_allow: Option<String>,
     },
 }
 
@@ -102,11 +104,19 @@ impl<'a> Judge<'a> {
     fn commands(&mut self, commands: &[SimpleCommand]) -> (Verdict, Vec<ExplainedCommand>) {
         let parts: Vec<(&SimpleCommand, Part<'a>)> = commands
             .iter()
-            .map(|command| (command, self.part(command)))
+            .zip(doubts(commands))
+            .enumerate()
+            .map(|(at, (command, doubt))| {
+                let before = self.operands.add_doubt(doubt);
+                let part = self.part(command, at == 0);
+                self.operands.set_doubt(before);
+                (command, part)
+            })
             .collect();
         let explained = parts
             .iter()
             .map(|(command, part)| ExplainedCommand {
+                text: command.text.clone(),
                 words: command.words.clone(),
                 is_allowed: matches!(part, Part::Allowed(_)),
                 reason: match part {
@@ -119,9 +129,9 @@ impl<'a> Judge<'a> {
         (verdict(&parts), explained)
     }
 
-    fn part(&mut self, command: &SimpleCommand) -> Part<'a> {
+    fn part(&mut self, command: &SimpleCommand, is_first: bool) -> Part<'a> {
         let words = &command.words;
-        if let Some(hit) = self.objection(words) {
+        if let Some(hit) = self.objection(words, is_first) {
             return Part::Denied(hit);
         }
         match self.allowing(words) {
@@ -158,7 +168,10 @@ impl<'a> Judge<'a> {
             }
         }
         Err(match nearly {
-            None => format!("no rule allows `{shown}`"),
+            None => match unwise(words) {
+                Some(why) => format!("no rule allows `{shown}`; do not allow it; {why}"),
+                None => format!("no rule allows `{shown}`"),
+            },
             Some((rule, excess)) => {
                 let (word, so) = match words.get(excess.word) {
                     Some(word) => (word, "a rule must spell it"),
@@ -176,7 +189,7 @@ impl<'a> Judge<'a> {
     }
 
     /// What speaks against a command, whatever rule allows it.
-    fn objection(&mut self, words: &[String]) -> Option<Hit<'a>> {
+    fn objection(&mut self, words: &[String], is_first: bool) -> Option<Hit<'a>> {
         let is_spelled = self.rules.iter().any(|rule| {
             rule.command()
                 .is_some_and(|pattern| pattern.is_exact() && pattern.matches(words))
@@ -190,11 +203,35 @@ impl<'a> Judge<'a> {
         let hit = self
             .denying(words)
             .filter(stands)
+            .or_else(|| self.unseen(words).filter(stands))
             .or_else(|| self.operands.objection(words).filter(stands))
             .or_else(|| self.inside(words, 0).filter(stands));
         // Later parts are judged from where this one leads, whether it may go there or not.
-        let moved = self.operands.follow_cd(words).filter(stands);
+        let moved = self.operands.follow_cd(words, is_first).filter(stands);
         hit.or(moved)
+    }
+
+    /// What speaks against a command that another one starts, as far as its own words tell.
+    fn seen(&self, words: &[String]) -> Option<Hit<'a>> {
+        self.denying(words)
+            .or_else(|| self.unseen(words))
+            .or_else(|| self.operands.objection(words))
+    }
+
+    /// A construct by which a command runs or reads what its words do not show, where something is
+    /// denied.
+    fn unseen(&self, words: &[String]) -> Option<Hit<'a>> {
+        if !has_denials(self.policy) {
+            return None;
+        }
+        let hidden = hidden(words)?;
+        let word = words.get(hidden.word).unwrap_or(&words[0]);
+        let why = format!(
+            "cannot be seen through, because `{}` {}",
+            shortened(word),
+            hidden.does
+        );
+        Some(opaque(words, &why))
     }
 
     /// A deny rule that matches a command by its words.
@@ -252,7 +289,10 @@ impl<'a> Judge<'a> {
         }
         let program = base_name(&words[0]);
         // Only these start what is built into the shell.
-        let starts_builtins = matches!(program, "command" | "builtin");
+        let starts_builtins = matches!(program, "command" | "builtin" | "time" | "jobs");
+        if program == "xargs" && self.policy.deny.iter().any(|rule| rule.path().is_some()) {
+            return Some(opaque(words, "takes the names of files from its input"));
+        }
         let is_wrapper = kind(&words[0]) == Kind::Wrapper;
         starts(words).into_iter().find_map(|start| {
             let inner = &words[start..];
@@ -262,22 +302,18 @@ impl<'a> Judge<'a> {
             if starts_builtins && inner[0] == "cd" {
                 return Some(opaque(words, "changes the directory unseen"));
             }
-            self.denying(inner)
-                .or_else(|| self.operands.objection(inner))
-                .or_else(|| match kind(&inner[0]) {
-                    Kind::Shell => self.inside_text(inner, depth),
-                    Kind::Evaluator
-                        if starts_builtins || (is_wrapper && !is_builtin(&inner[0])) =>
-                    {
-                        self.inside_text(inner, depth)
-                    }
-                    // The words after a wrapper are already being looked at, one start after another.
-                    Kind::Evaluator
-                    | Kind::Wrapper
-                    | Kind::Runner
-                    | Kind::Plain
-                    | Kind::Interpreter => None,
-                })
+            self.seen(inner).or_else(|| match kind(&inner[0]) {
+                Kind::Shell => self.inside_text(inner, depth),
+                Kind::Evaluator if starts_builtins || (is_wrapper && !is_builtin(&inner[0])) => {
+                    self.inside_text(inner, depth)
+                }
+                // The words after a wrapper are already being looked at, one start after another.
+                Kind::Evaluator
+                | Kind::Wrapper
+                | Kind::Runner
+                | Kind::Plain
+                | Kind::Interpreter => None,
+            })
         })
     }
 
@@ -291,8 +327,13 @@ impl<'a> Judge<'a> {
                     return Some(opaque(words, "runs commands that cannot be seen"));
                 }
             },
-            (_, "set" | "shopt" | "read") => return None,
-            (_, "eval" | "watch") => words[1..].join(" "),
+            (_, "set" | "shopt") => return None,
+            // The subscript of an array is evaluated.
+            (_, "read") if words.iter().all(|word| !word.contains('[')) => return None,
+            (_, "eval") => match &words[1..] {
+                [dashes, text @ ..] if dashes == "--" => text.join(" "),
+                text => text.join(" "),
+            },
             _ => return Some(opaque(words, "cannot be followed")),
         };
         self.nested += 1;
@@ -302,15 +343,19 @@ impl<'a> Judge<'a> {
         let Ok(commands) = simple_commands(&text) else {
             return Some(opaque(words, "runs commands that cannot be judged"));
         };
-        commands.iter().find_map(|command| {
-            let inner = &command.words;
-            if matches!(inner[0].as_str(), "cd" | "pushd" | "popd") {
-                return Some(opaque(words, "changes the directory unseen"));
-            }
-            self.denying(inner)
-                .or_else(|| self.operands.objection(inner))
-                .or_else(|| self.inside(inner, depth + 1))
-        })
+        commands
+            .iter()
+            .zip(doubts(&commands))
+            .find_map(|(command, doubt)| {
+                let inner = &command.words;
+                if matches!(inner[0].as_str(), "cd" | "pushd" | "popd") {
+                    return Some(opaque(words, "changes the directory unseen"));
+                }
+                let before = self.operands.add_doubt(doubt);
+                let hit = self.seen(inner).or_else(|| self.inside(inner, depth + 1));
+                self.operands.set_doubt(before);
+                hit
+            })
     }
 }
 
@@ -353,7 +398,7 @@ fn verdict(parts: &[(&SimpleCommand, Part<'_>)]) -> Verdict {
             would_allow: None,
         };
     }
-    let missing: Vec<(&String, &String)> = parts
+    let missing: Vec<(&String, &Option<String>)> = parts
         .iter()
         .filter_map(|(_, part)| match part {
             Part::Missing {
@@ -363,11 +408,16 @@ fn verdict(parts: &[(&SimpleCommand, Part<'_>)]) -> Verdict {
             Part::Allowed(_) | Part::Denied(_) => None,
         })
         .collect();
+    // Of several, one that no rule should allow says more than one that lacks its rule.
+    let hopeless = missing.iter().find(|(_, rule)| rule.is_none());
+    if let Some((reason, _)) = hopeless {
+        return Verdict::denied((*reason).clone(), None);
+    }
     if let Some((reason, _)) = missing.first() {
         let mut rules: Vec<String> = Vec::new();
-        for (_, rule) in &missing {
+        for rule in missing.iter().filter_map(|(_, rule)| rule.as_ref()) {
             if !rules.contains(rule) {
-                rules.push((*rule).clone());
+                rules.push(rule.clone());
             }
         }
         return Verdict::denied((*reason).clone(), Some(rules.join(", ")));
@@ -433,8 +483,56 @@ fn without_leading_options<'w>(words: &[&'w str]) -> Option<Vec<Vec<&'w str>>> {
     Some(readings)
 }
 
-/// The smallest sensible rule that allows a command.
-fn suggestion(words: &[String]) -> String {
+/// Why no rule should be written for a command, and what to do instead.
+fn unwise(words: &[String]) -> Option<&'static str> {
+    const RUNS: &str = "it runs whatever its words say: allow the command that it would run";
+    if sends(words) {
+        return Some("it can send what the model has read anywhere");
+    }
+    match kind(&words[0]) {
+        Kind::Shell | Kind::Wrapper | Kind::Evaluator => Some(RUNS),
+        Kind::Runner => match base_name(&words[0]) {
+            "find" | "fd" | "fdfind" => hidden_start(words).then_some(RUNS),
+            _ => Some(RUNS),
+        },
+        // A script that is named may be allowed by its name, a filter by its program.
+        Kind::Interpreter => {
+            let is_filter = matches!(
+                base_name(&words[0]),
+                "awk" | "gawk" | "mawk" | "nawk" | "bc" | "dc"
+            );
+            let names_script = words.get(1).is_some_and(|word| !word.starts_with('-'));
+            let is_plain = if is_filter {
+                excess(words, 1).is_none()
+            } else {
+                names_script
+            };
+            (!is_plain).then_some("it runs code that its words hold: let it be a script in a file")
+        }
+        Kind::Plain => hidden(words).map(|_| "it would run or read what its words do not show"),
+    }
+}
+
+/// Whether a command is there to send data elsewhere.
+fn sends(words: &[String]) -> bool {
+    const SENDERS: &str = "curl wget ssh nc ncat netcat socat scp sftp ftp tftp telnet rclone http https \
+        xh aria2c lftp mail sendmail";
+    let program = base_name(&words[0]);
+    lists(SENDERS, program) || (program == "rsync" && words.iter().any(|word| word.contains(':')))
+}
+
+/// Whether a finding program starts another.
+fn hidden_start(words: &[String]) -> bool {
+    words
+        .iter()
+        .any(|word| lists("-exec -execdir -ok -okdir -x -X", word) || word.starts_with("--exec"))
+}
+
+/// The smallest sensible rule that allows a command; `None` where none should.
+fn suggestion(words: &[String]) -> Option<String> {
+    if unwise(words).is_some() {
+        return None;
+    }
     let named = match base_name(&words[0]) {
         "npm" | "pnpm" | "yarn" | "bun" if words.get(1).is_some_and(|word| word == "run") => 3,
         "docker" if words.get(1).is_some_and(|word| word == "compose") => 3,
@@ -453,7 +551,7 @@ fn suggestion(words: &[String]) -> String {
     let spelled = if is_enough { &words[..named] } else { words };
     let spelled: Vec<String> = spelled.iter().map(|word| quoted(word)).collect();
     let rest = if is_enough { " *" } else { "" };
-    format!("Bash({}{rest})", spelled.join(" "))
+    Some(format!("Bash({}{rest})", spelled.join(" ")))
 }
 
 /// The words as one would write them, on one short line.

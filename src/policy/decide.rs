@@ -185,6 +185,8 @@ pub struct Explanation {
 /// One simple command of a Bash call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedCommand {
+    /// As it is written.
+    pub text: String,
     /// Its words, without quotes.
     pub words: Vec<String>,
     /// Whether it may run.
@@ -195,7 +197,11 @@ pub struct ExplainedCommand {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, command) in self.commands.iter().enumerate() {
+        // Of a single command whose words are plain to see the decision says it all.
+        let is_plain = |command: &ExplainedCommand| command.words.join(" ") == command.text;
+        let says_more = self.commands.len() > 1 || !self.commands.iter().all(is_plain);
+        let listed = self.commands.iter().filter(|_| says_more);
+        for (index, command) in listed.enumerate() {
             let verdict = if command.is_allowed { "" } else { "denied: " };
             writeln!(f, "command {}: {:?}", index + 1, command.words)?;
             writeln!(f, "  {verdict}{}", command.reason)?;
@@ -228,6 +234,8 @@ pub struct Roots {
     pub protected_files: Vec<PathBuf>,
     /// Directories below which Read may open files without a rule, such as saved tool results. Absolute.
     pub readable: Vec<PathBuf>,
+    /// Files and directories that no rule opens for writing, such as what the run leaves. Absolute.
+    pub sealed: Vec<PathBuf>,
 }
 
 impl Roots {
@@ -309,6 +317,16 @@ impl Policy {
     pub fn with_readable(&self, directories: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut policy = self.clone();
         policy.roots.readable.extend(directories);
+        policy
+    }
+
+    /// The same rules with more places that nothing opens for writing, not even a rule that spells
+    /// them: files, or directories with all they hold. Absolute, links resolved. Reading is left to the
+    /// rules.
+    #[must_use]
+    pub fn with_sealed(&self, places: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut policy = self.clone();
+        policy.roots.sealed.extend(places);
         policy
     }
 

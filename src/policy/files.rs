@@ -9,6 +9,14 @@ use super::protected::{forbidden, opens, protected};
 use super::rule::{Rule, Specifier};
 use super::tool::ToolName;
 
+/// Why nothing is written to a sealed place.
+pub(super) fn sealed_reason(place: &Path) -> String {
+    format!(
+        "`{}` belongs to the record of runs, which no rule opens for writing",
+        place.display()
+    )
+}
+
 impl Policy {
     /// Judges one access of a tool to a path.
     pub(super) fn judge_path(&self, tool: &ToolName, access: Access, path: &Resolved) -> Verdict {
@@ -31,6 +39,14 @@ impl Policy {
             .find_map(|path| forbidden(path, &self.roots))
         {
             return Verdict::denied(format!("{shown} cannot be opened: {why}"), None);
+        }
+        if access == Access::Write
+            && let Some(place) = path.both().into_iter().find_map(|path| self.sealed(path))
+        {
+            return Verdict::denied(
+                format!("{shown} cannot be written: {}", sealed_reason(place)),
+                None,
+            );
         }
         if access == Access::Write
             && let Some(verdict) = self.protected_denial(tool, path, &shown)
@@ -129,6 +145,14 @@ impl Policy {
             ),
             self.would_allow(tool, Access::Write, path),
         ))
+    }
+
+    /// The sealed place that a path is or lies in.
+    pub(super) fn sealed(&self, path: &Path) -> Option<&Path> {
+        let mut places = self.roots.sealed.iter();
+        places
+            .find(|place| path.starts_with(place))
+            .map(PathBuf::as_path)
     }
 
     /// The protected part of a path that no allow rule opens.

@@ -7,8 +7,10 @@
 //!
 //! Pure: paths arrive resolved or are resolved through [`ResolvePath`], commands are parsed here. The
 //! room knows nothing of job files, hooks, tools' arguments or the sandbox. What a program does once
-//! it runs it cannot see: an allowed interpreter, build tool or script is held by no path rule, and
-//! git reads its own store. Holding those is the sandbox's part.
+//! it runs it cannot see: an allowed interpreter, build tool or script is held by no path rule. Nor do
+//! `Read` denials reach what git stores: `git show HEAD:.env` is denied by its words, but
+//! `git log -p`, `git show` and `git diff` print whatever was committed. Holding the programs is the
+//! sandbox's part; of git's store only a rule that does not allow git holds anything.
 
 mod bash;
 mod command;
@@ -16,6 +18,7 @@ mod decide;
 mod files;
 mod operands;
 mod options;
+mod order;
 mod path;
 mod programs;
 mod protected;

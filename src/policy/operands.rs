@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 
 use super::bash::{Hit, Lift, shown};
 use super::decide::{Policy, ResolvePath, Resolved, denied_reason};
-use super::programs::{base_name, is_reader, is_recursive, is_writer};
-use super::protected::{forbidden, holds_protected};
+use super::files::sealed_reason;
+use super::options::excess;
+use super::order::{Doubt, files};
+use super::programs::{base_name, is_cluster_with, is_reader, is_recursive, is_writer, lists};
+use super::protected::{forbidden, forbidden_below, holds_protected};
 use super::rule::Rule;
 use super::shell::shortened;
 use super::tool::ToolName;
@@ -26,6 +29,8 @@ pub(super) struct Operands<'a> {
     resolve: &'a dyn ResolvePath,
     /// Where the next part may find itself: `cd` may fail, or happen in a subshell of a pipeline.
     directories: Vec<PathBuf>,
+    /// What parts that run before or beside this one may have done to its paths.
+    doubt: Doubt,
 }
 
 /// How a program treats the files it is given.
@@ -43,7 +48,21 @@ impl<'a> Operands<'a> {
             policy,
             resolve,
             directories: vec![cwd.to_path_buf()],
+            doubt: Doubt::None,
         }
+    }
+
+    /// Adds the doubt in which the paths of the next command are; returns what there was before, for
+    /// [`Operands::set_doubt`].
+    pub(super) fn add_doubt(&mut self, doubt: Doubt) -> Doubt {
+        let before = self.doubt;
+        self.doubt = before.max(doubt);
+        before
+    }
+
+    /// Takes back what [`Operands::add_doubt`] added.
+    pub(super) fn set_doubt(&mut self, before: Doubt) {
+        self.doubt = before;
     }
 
     /// What speaks against the files that a command names.
@@ -69,7 +88,9 @@ impl<'a> Operands<'a> {
             for candidate in candidates(word, base_name(&words[0]) == "git") {
                 for directory in &directories {
                     let path = self.resolve.resolve(Path::new(candidate), directory);
-                    let hit = self.word_objection(words, candidate, &path, manner);
+                    let hit = self
+                        .word_objection(words, at, candidate, &path, manner)
+                        .or_else(|| self.sealed_objection(words, at, &path, manner));
                     if hit.is_some() {
                         return hit;
                     }
@@ -77,6 +98,34 @@ impl<'a> Operands<'a> {
             }
         }
         self.recursion_objection(words, &directories, manner)
+            .or_else(|| self.order_objection(words, manner))
+    }
+
+    /// A file whose path may lead elsewhere by the time it is opened.
+    fn order_objection(&self, words: &[String], manner: Manner) -> Option<Hit<'a>> {
+        if !manner.is_known {
+            return None;
+        }
+        let is_bound = self.binding(manner).any(|rule| rule.path().is_some());
+        let enough = if is_bound { Doubt::Code } else { Doubt::Links };
+        if self.doubt < enough {
+            return None;
+        }
+        let file = files(words).into_iter().next()?;
+        Some(Hit {
+            rule: None,
+            reason: format!(
+                "`{}` in `{}` was resolved before another part of the call runs, which may lead it \
+                 elsewhere; put it into a call of its own",
+                shortened(file),
+                shown(words),
+            ),
+            lifted_by: match (is_bound, manner.changes) {
+                (true, _) => Lift::Nothing,
+                (false, true) => Lift::Spelled,
+                (false, false) => Lift::SpelledOrBare,
+            },
+        })
     }
 
     /// Adds the directories that a program's options name to those where the commands that it starts
@@ -96,18 +145,24 @@ impl<'a> Operands<'a> {
     }
 
     /// Moves along when the command is `cd`, and says what speaks against that.
-    pub(super) fn follow_cd(&mut self, words: &[String]) -> Option<Hit<'a>> {
+    ///
+    /// Only the first command of a call may be one: of later ones it cannot be told where they lead,
+    /// nor whether they are reached.
+    pub(super) fn follow_cd(&mut self, words: &[String], is_first: bool) -> Option<Hit<'a>> {
         if words[0] != "cd" {
             return None;
         }
-        let shown = shown(words);
-        let hit = |lifted_by, why: String| {
+        let hit = |lifted_by, why: &str| {
             Some(Hit {
                 rule: None,
-                reason: format!("`{shown}` {why}"),
+                reason: format!("`{}` {why}", shown(words)),
                 lifted_by,
             })
         };
+        if !is_first {
+            let why = "is not the first command: put it first, or into a call of its own";
+            return hit(Lift::Nothing, why);
+        }
         let operands: Vec<&str> = words[1..]
             .iter()
             .map(String::as_str)
@@ -121,17 +176,8 @@ impl<'a> Operands<'a> {
             _ => None,
         };
         let Some(target) = target else {
-            return hit(
-                Lift::Spelled,
-                "leads to a place that is not known".to_owned(),
-            );
+            return hit(Lift::Spelled, "leads to a place that is not known");
         };
-        if self.directories.len() > MAX_DIRECTORIES {
-            return hit(
-                Lift::Nothing,
-                "changes the directory once too often".to_owned(),
-            );
-        }
         let mut outside = None;
         for directory in self.directories.clone() {
             let path = self.resolve.resolve(&target, &directory);
@@ -144,17 +190,9 @@ impl<'a> Operands<'a> {
                 }
             }
         }
-        if self.directories.len() > MAX_DIRECTORIES {
-            return hit(
-                Lift::Nothing,
-                "changes the directory once too often".to_owned(),
-            );
-        }
         let outside = outside?;
-        hit(
-            Lift::SpelledOrBare,
-            format!("leaves the workspace for `{}`", outside.display()),
-        )
+        let why = format!("leaves the workspace for `{}`", outside.display());
+        hit(Lift::SpelledOrBare, &why)
     }
 
     /// The directories in which the words of one command may be meant: `tar -C dir`, `env -C dir`.
@@ -200,6 +238,7 @@ impl<'a> Operands<'a> {
     fn word_objection(
         &self,
         words: &[String],
+        at: usize,
         word: &str,
         path: &Resolved,
         manner: Manner,
@@ -217,7 +256,9 @@ impl<'a> Operands<'a> {
         }
         if manner.changes {
             let closed = path.both().into_iter().find_map(|path| {
-                let whole = is_recursive(words).then(|| holds_protected(path)).flatten();
+                let whole = (moves_whole(words) && is_written(words, at))
+                    .then(|| holds_protected(path, &self.policy.roots))
+                    .flatten();
                 whole.or_else(|| self.policy.closed_part(&ToolName::Write, path))
             });
             if let Some(part) = closed {
@@ -249,6 +290,36 @@ impl<'a> Operands<'a> {
                 shown(words)
             ),
             lifted_by: Lift::SpelledOrBare,
+        })
+    }
+
+    /// What would be written to a sealed place, or to a directory that holds one and is moved or
+    /// replaced whole. Nothing lifts it.
+    fn sealed_objection(
+        &self,
+        words: &[String],
+        at: usize,
+        path: &Resolved,
+        manner: Manner,
+    ) -> Option<Hit<'a>> {
+        if !(manner.is_known && manner.changes && is_written(words, at)) {
+            return None;
+        }
+        let place = path.both().into_iter().find_map(|path| {
+            self.policy.sealed(path).or_else(|| {
+                let mut sealed = self.policy.roots.sealed.iter().map(PathBuf::as_path);
+                sealed.find(|sealed| moves_whole(words) && sealed.starts_with(path))
+            })
+        })?;
+        Some(Hit {
+            rule: None,
+            reason: format!(
+                "`{}` in `{}` cannot be written: {}",
+                shortened(&words[at]),
+                shown(words),
+                sealed_reason(place)
+            ),
+            lifted_by: Lift::Nothing,
         })
     }
 
@@ -307,7 +378,21 @@ impl<'a> Operands<'a> {
                     .iter()
                     .any(|directory| pattern.may_deny_below(directory, &self.policy.roots))
             })
-        })?;
+        });
+        let Some(rule) = rule else {
+            let never_opened = searched
+                .iter()
+                .find_map(|directory| forbidden_below(directory, &self.policy.roots))?;
+            return Some(Hit {
+                rule: None,
+                reason: format!(
+                    "`{}` works on whole directories, of which a part is never opened (`{}`)",
+                    shown(words),
+                    never_opened.display()
+                ),
+                lifted_by: Lift::Spelled,
+            });
+        };
         Some(Hit {
             rule: Some(rule),
             reason: format!(
@@ -357,13 +442,41 @@ fn manner(words: &[String]) -> Manner {
     let program = &words[0];
     let is_git = base_name(program) == "git";
     let is_known = is_reader(program) || is_writer(program);
+    // `sed`, `sort` and others only read unless an option says more.
+    let only_reads = is_reader(program) && excess(words, 1).is_none();
     Manner {
         is_known,
         // Of an unknown program it cannot be told.
-        changes: is_writer(program)
+        changes: (is_writer(program) && !only_reads)
+            || deletes_what_it_finds(words)
             || (is_git && words.iter().any(|word| CHANGING.contains(&word.as_str())))
             || !(is_known || is_git),
     }
+}
+
+/// `find` with an action of its own that changes files.
+fn deletes_what_it_finds(words: &[String]) -> bool {
+    base_name(&words[0]) == "find"
+        && words
+            .iter()
+            .any(|word| word == "-delete" || word.starts_with("-fprint") || word == "-fls")
+}
+
+/// Whether what lies in a directory goes along when the command names the directory: it is moved,
+/// removed or replaced. An archive of it leaves it alone.
+fn moves_whole(words: &[String]) -> bool {
+    is_recursive(words) && !lists("tar bsdtar zip cpio diff", base_name(&words[0]))
+}
+
+/// Whether a writing program may change what a word names. Of the words of a copying program only the
+/// last is written, unless an option names the target or removes the source.
+fn is_written(words: &[String], at: usize) -> bool {
+    let says_otherwise = |word: &String| {
+        word.starts_with("--t") || word.starts_with("--rem") || is_cluster_with(word, &['t'])
+    };
+    !lists("cp rsync", base_name(&words[0]))
+        || at + 1 == words.len()
+        || words.iter().any(says_otherwise)
 }
 
 /// What of a word may be a path: the word, and what follows `=`, `:`, `@` or an option's letter.
@@ -444,7 +557,9 @@ fn searches_here(words: &[String]) -> bool {
         .iter()
         .filter(|word| !word.starts_with('-'))
         .count();
+    let is_find = base_name(&words[0]) == "find";
     base_name(&words[0]) == "git"
+        || (is_find && words.get(1).is_none_or(|word| word.starts_with('-')))
         || (is_searcher(words) && (operands <= 1 || has_pattern_option(words)))
 }
 

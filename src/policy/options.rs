@@ -21,6 +21,11 @@ pub(super) struct Excess {
 const RUNS: &str = "can run other programs";
 const WRITES: &str = "writes to a file that it names";
 const READS: &str = "reads a file that it names";
+const NAMES: &str = "takes the names of files from a list";
+const EVALUATES: &str = "evaluates a name";
+const BUILDS: &str = "changes what is built or run";
+const SHOWS: &str = "shows the environment of other programs";
+const LEAVES: &str = "may lie outside the repository";
 
 /// Options, by program, that write, read or run something the program's name does not tell of.
 ///
@@ -29,9 +34,16 @@ const READS: &str = "reads a file that it names";
 const OPTIONS: &[(&str, &str, &str)] = &[
     ("sort", "-o --output -T --temporary-directory", WRITES),
     ("sort", "--compress-program", RUNS),
-    ("sort", "--files0-from", READS),
-    ("wc", "--files0-from", READS),
-    ("du", "--files0-from", READS),
+    ("sort", "--files0-from", NAMES),
+    ("wc", "--files0-from", NAMES),
+    ("du", "--files0-from", NAMES),
+    ("file", "-f --files-from", NAMES),
+    ("tar", "-T --file|s-from", NAMES),
+    ("bsdtar", "-T --file|s-from", NAMES),
+    ("rsync", "--files-from", NAMES),
+    ("zip", "-@", NAMES),
+    ("exiftool", "-@", NAMES),
+    ("env", "-S --split-string", RUNS),
     ("sed", "-i --in-place", WRITES),
     ("sed", "-f --file", RUNS),
     ("shuf", "-o --output", WRITES),
@@ -65,8 +77,9 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("ssh", "-o -F", RUNS),
     ("file", "-C --compile", WRITES),
     ("xxd", "-r", WRITES),
-    ("printf", "-v", "evaluates a name"),
-    ("test", "-v -R", "evaluates a name"),
+    ("printf", "-v", EVALUATES),
+    ("test", "-v -R", EVALUATES),
+    ("wait", "-p", EVALUATES),
     (
         "curl",
         "-o -O --output --output-dir --remote-name --remote-name-all -D --dump-header -c \
@@ -94,35 +107,38 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     (
         "cargo",
         "--config --target-dir --out-dir --artifact-dir",
-        RUNS,
+        BUILDS,
     ),
-    ("rustc", "-C -o --codegen --out-dir --emit", RUNS),
+    ("rustc", "-C -o --codegen --out-dir --emit", BUILDS),
     (
         "go",
         "=-exec =-toolexec =-vettool =-o =-overlay =-modfile =-C",
-        RUNS,
+        BUILDS,
     ),
     (
         "npm",
         "--script-shell --node-options --prefix --userconfig --globalconfig --git --shell \
          --editor --viewer -C",
-        RUNS,
+        BUILDS,
     ),
-    ("pnpm", "--dir -C --shell-emulator --script-shell", RUNS),
-    ("yarn", "--cwd --use-yarnrc --script-shell", RUNS),
+    ("pnpm", "--dir -C --shell-emulator --script-shell", BUILDS),
+    ("yarn", "--cwd --use-yarnrc --script-shell", BUILDS),
     (
         "make",
         "-f --file --makefile -C --directory --eval -E -I --include-dir",
-        RUNS,
+        BUILDS,
     ),
-    ("gcc", "-o -wrapper -B", RUNS),
-    ("ps", "=e =eww =auxe =auxeww", READS),
+    ("gcc", "-o -wrapper -B", BUILDS),
+    ("ps", "=e =eww =auxe =auxeww", SHOWS),
     ("openssl", "=-engine =-provider", RUNS),
 ];
 
 /// `find`'s own commands; only a rule without `*` allows them. Source: findutils' manual.
 const FIND_ACTIONS: &str = "\
     -exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls -files0-from";
+
+/// Programs that are told by their input which files to take.
+const NAMES_FROM_INPUT: &str = "cpio pax";
 
 /// What of a command must be spelled by a rule that has a `*`. `None`: nothing.
 ///
@@ -151,26 +167,63 @@ pub(super) fn excess(words: &[String], literal_words: usize) -> Option<Excess> {
             does: "runs programs of its language",
         });
     }
+    if lists(NAMES_FROM_INPUT, program) {
+        return exact_only(NAMES);
+    }
     if program == "find" && words.iter().any(|word| lists(FIND_ACTIONS, word)) {
         return exact_only("runs, deletes or writes what it finds");
     }
-    (literal_words..words.len()).find_map(|at| {
+    (literal_words..words.len())
+        .find_map(|at| does(words, at).map(|does| Excess { word: at, does }))
+}
+
+/// What of a command runs or reads something that its words do not show, so that a deny rule could not
+/// see it. What only writes is seen as a file; what a build tool is told to build or run is no more
+/// than what it does without being told.
+pub(super) fn hidden(words: &[String]) -> Option<Excess> {
+    let program = base_name(&words[0]);
+    if lists(NAMES_FROM_INPUT, program) {
+        return Some(Excess {
+            word: usize::MAX,
+            does: NAMES,
+        });
+    }
+    // What these start is followed.
+    if matches!(program, "find" | "fd" | "fdfind") {
+        return None;
+    }
+    (1..words.len()).find_map(|at| {
         let does = match program {
-            "git" => git_word(words, at),
-            "sed" => scripts::sed_word(words, at),
-            "awk" | "gawk" | "mawk" | "nawk" => scripts::awk_word(words, at),
-            "uniq" | "xxd" => second_operand(words, at),
-            "make" | "gmake" if at > 0 && words[at].contains('=') => Some(RUNS),
-            // Old style, without a dash.
-            "tar" if at == 1 && !words[at].starts_with('-') && words[at].contains(['I', 'F']) => {
-                Some(RUNS)
-            }
-            "less" | "more" if at > 0 && words[at].starts_with('+') => Some(RUNS),
-            _ => None,
-        }
-        .or_else(|| option(program, words, at));
-        does.map(|does| Excess { word: at, does })
+            "git" => git_hidden(words, at),
+            _ => does(words, at),
+        };
+        does.filter(|does| ![WRITES, BUILDS, SHOWS, LEAVES].contains(does))
+            .map(|does| Excess { word: at, does })
     })
+}
+
+/// What a word of a command does beyond what the program's name says.
+fn does(words: &[String], at: usize) -> Option<&'static str> {
+    let program = base_name(&words[0]);
+    match program {
+        "git" => git_word(words, at),
+        "sed" | "gsed" if scripts::is_in_place(&words[at]) => Some(WRITES),
+        "sed" | "gsed" => scripts::sed_word(words, at),
+        "awk" | "gawk" | "mawk" | "nawk" => scripts::awk_word(words, at),
+        "uniq" | "xxd" => second_operand(words, at),
+        "make" | "gmake" if at > 0 && words[at].contains('=') => Some(BUILDS),
+        // Old style, without a dash.
+        "tar" | "bsdtar" if at == 1 && !words[at].starts_with('-') => {
+            if words[at].contains(['I', 'F']) {
+                Some(RUNS)
+            } else {
+                words[at].contains('T').then_some(NAMES)
+            }
+        }
+        "less" | "more" if at > 0 && words[at].starts_with('+') => Some(RUNS),
+        _ => None,
+    }
+    .or_else(|| option(program, words, at))
 }
 
 fn option(program: &str, words: &[String], at: usize) -> Option<&'static str> {
@@ -208,8 +261,13 @@ fn is_option(word: &str, option: &str) -> bool {
             return false;
         };
         let given = given.split_once('=').map_or(given, |(name, _)| name);
-        // GNU programs take any unambiguous beginning.
-        return !given.is_empty() && long.starts_with(given);
+        // GNU programs take any unambiguous beginning; what stands before `|` is another option.
+        return match long.split_once('|') {
+            Some((other, rest)) => given
+                .strip_prefix(other)
+                .is_some_and(|more| !more.is_empty() && rest.starts_with(more)),
+            None => !given.is_empty() && long.starts_with(given),
+        };
     }
     match option.strip_prefix('-') {
         Some(short) if short.len() == 1 => {
@@ -251,6 +309,12 @@ const GIT_OPTIONS: &[(&str, &str)] = &[
     ("--remote", RUNS),
     ("--to-cmd", RUNS),
     ("--cc-cmd", RUNS),
+    ("--pathspec-from-file", NAMES),
+    ("--stdin", NAMES),
+    ("--stdin-paths", NAMES),
+    ("--batch", NAMES),
+    ("--batch-check", NAMES),
+    ("--batch-command", NAMES),
 ];
 
 /// Subcommands that run programs, change what later commands run, or write outside.
@@ -295,9 +359,63 @@ fn git_word(words: &[String], at: usize) -> Option<&'static str> {
             Some(RUNS)
         }
         // Files outside a repository are compared as with --no-index.
-        Some("diff") if leaves(word) => Some("may lie outside the repository"),
+        Some("diff") if leaves(word) => Some(LEAVES),
         _ => None,
     }
+}
+
+/// Subcommands that run what their words or the configuration say.
+const GIT_HIDDEN: &str = "\
+    filter-branch difftool mergetool hook credential send-email imap-send daemon http-backend \
+    shell upload-pack receive-pack upload-archive for-each-repo instaweb gui citool web--browse \
+    maintenance remote-ext remote-fd remote-http remote-https p4 svn cvsimport cvsexportcommit \
+    cvsserver archimport fsmonitor fsmonitor--daemon scalar difftool--helper mergetool--lib gitk \
+    quiltimport filter-repo replace";
+
+/// As [`git_word`], for [`hidden`]: most subcommands that change what git runs do nothing else.
+fn git_hidden(words: &[String], at: usize) -> Option<&'static str> {
+    /// Before the subcommand these lead elsewhere, which is seen.
+    const SEEN: &str = "-C --work-tree --bare --no-advice --icase-pathspecs --glob-pathspecs";
+    let word = words[at].as_str();
+    let subcommand = git_subcommand(words);
+    if subcommand.is_none_or(|subcommand| at < subcommand) {
+        let name = word.split_once('=').map_or(word, |(name, _)| name);
+        let is_seen = lists(GIT_HARMLESS, word)
+            || lists(SEEN, name)
+            || (word == "-c" && words.get(at + 1).is_some_and(|key| is_harmless_key(key)));
+        return (word.starts_with('-') && !is_seen).then_some(RUNS);
+    }
+    let name = subcommand.map(|at| words[at].as_str());
+    if subcommand == Some(at) {
+        let is_hidden = match word {
+            "config" => !is_harmless_config(&words[at + 1..]),
+            _ => lists(GIT_HIDDEN, word) || word.starts_with("credential-"),
+        };
+        return is_hidden.then_some(RUNS);
+    }
+    match (name, word) {
+        (Some("bisect"), "run") | (Some("submodule"), "foreach") => Some(RUNS),
+        (Some("rebase"), _) if is_cluster_with(word, &['x']) => Some(RUNS),
+        _ => git_word(words, at),
+    }
+}
+
+/// Whether a key of git's configuration says only who commits, or how output looks.
+fn is_harmless_key(key: &str) -> bool {
+    ["user.", "color.", "core.quotepath="]
+        .iter()
+        .any(|harmless| key.starts_with(harmless))
+}
+
+/// Whether the words after `git config` only ask, or set a harmless key.
+fn is_harmless_config(words: &[String]) -> bool {
+    const ASKING: &str = "--get --get-all --list -l get list";
+    let mut words = words
+        .iter()
+        .skip_while(|word| lists("--global --local --show-origin", word));
+    words
+        .next()
+        .is_some_and(|word| lists(ASKING, word) || is_harmless_key(word))
 }
 
 /// Where the subcommand of git stands.

@@ -291,7 +291,7 @@ mod tests {
             workspace: PathBuf::from("/ws"),
             home: Some(PathBuf::from("/home/u")),
             protected_files: Vec::new(),
-            readable: Vec::new(),
+            ..Roots::default()
         }
     }
 

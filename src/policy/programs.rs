@@ -28,7 +28,7 @@ const WRAPPERS: &str = "\
     proot fakeroot unbuffer torsocks proxychains proxychains4 numactl cpulimit rlwrap \
     setarch linux32 linux64 setpriv capsh choom xvfb-run dbus-run-session dbus-launch \
     run-parts entr catchsegv uftrace newgrp sg cgexec schedtool eatmydata chpst softlimit \
-    daemonize ccache";
+    daemonize ccache jobs i386 i486 i586 i686 x86_64 uname26";
 
 const EVALUATORS: &str = "\
     eval watch su script parallel sem flock lockf trap source . alias hash enable bind \
@@ -134,6 +134,7 @@ pub(super) fn is_recursive(words: &[String]) -> bool {
         "rm" | "chmod" | "chown" | "chgrp" => options(&['r', 'R'], &["--recursive"]),
         "diff" | "rg" | "ag" | "ack" | "mv" | "rsync" | "tar" | "bsdtar" | "zip" | "cpio"
         | "scp" => true,
+        "find" => words.iter().any(|word| word == "-delete"),
         "git" => words.get(1).is_some_and(|word| word == "grep"),
         _ => false,
     }
@@ -175,7 +176,12 @@ pub(super) fn shell_use(words: &[String]) -> ShellUse<'_> {
         at += 1;
     }
     match (words.get(at), words.get(at + 1)) {
-        (Some(word), Some(text)) if is_cluster(word, "euxvflc") && word.contains('c') => {
+        // What follows `-c` may be more options.
+        (Some(word), Some(text))
+            if is_cluster(word, "euxvflc")
+                && word.contains('c')
+                && !text.starts_with(['-', '+']) =>
+        {
             ShellUse::Text(text)
         }
         (Some(word), _) if !word.is_empty() && !word.starts_with(['-', '+']) => ShellUse::Script,

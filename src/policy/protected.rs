@@ -12,9 +12,10 @@ use super::decide::Roots;
 ///
 /// Source: Claude Code's permission rules, "protected paths", as of August 2026. Added are the
 /// definitions of CI jobs, which run with the repository's secrets.
-const DIRECTORIES: [&[&str]; 13] = [
+const DIRECTORIES: [&[&str]; 14] = [
     &[".git"],
     &[".github", "workflows"],
+    &[".github", "actions"],
     &[".config", "git"],
     &[".vscode"],
     &[".idea"],
@@ -145,6 +146,33 @@ pub(super) fn forbidden(path: &Path, roots: &Roots) -> Option<&'static str> {
         .then_some("files that hold keys are never opened")
 }
 
+/// A place that is never opened and lies below a directory, so that a program which works on the
+/// whole directory would open it too; or the directory itself. `None` when there is none.
+pub(super) fn forbidden_below(directory: &Path, roots: &Roots) -> Option<PathBuf> {
+    /// Where homes are: which users there are, and what they keep, cannot be told.
+    const HOMES: [&str; 2] = ["/home", "/Users"];
+    if forbidden(directory, roots).is_some() {
+        return Some(directory.to_path_buf());
+    }
+    if directory == Path::new("/") {
+        return Some(PathBuf::from("/proc"));
+    }
+    let key_below_home = roots.home.as_deref().and_then(|home| {
+        KEYS_BELOW_HOME
+            .iter()
+            .map(|key| home.join(key))
+            .find(|key| key.starts_with(directory))
+    });
+    key_below_home.or_else(|| {
+        let is_home = directory == Path::new("/root")
+            || HOMES.iter().any(|homes| {
+                let homes = Path::new(homes);
+                directory == homes || directory.parent() == Some(homes)
+            });
+        (is_home && !roots.holds(directory)).then(|| directory.join(KEY_NAMES[0]))
+    })
+}
+
 /// The part of a path that is protected against writing: the path of the protected directory or file.
 pub(super) fn protected(path: &Path, roots: &Roots) -> Option<PathBuf> {
     if let Some(file) = roots
@@ -162,9 +190,16 @@ pub(super) fn protected(path: &Path, roots: &Roots) -> Option<PathBuf> {
     protected_below(below).map(|part| start.join(part))
 }
 
-/// A directory in which a protected one has its only place, such as `.github`: whoever moves or copies
-/// it whole moves the protected one along.
-pub(super) fn holds_protected(path: &Path) -> Option<PathBuf> {
+/// What is protected and lies in a directory: a file such as the job file, or a directory that has its
+/// only place there, as in `.github`. Whoever moves or replaces the whole moves or replaces it too.
+pub(super) fn holds_protected(path: &Path, roots: &Roots) -> Option<PathBuf> {
+    if let Some(file) = roots
+        .protected_files
+        .iter()
+        .find(|file| file.starts_with(path))
+    {
+        return Some(file.clone());
+    }
     let name = path.file_name()?;
     DIRECTORIES
         .iter()
@@ -233,7 +268,7 @@ mod tests {
             workspace: PathBuf::from("/home/u/.claude/ws"),
             home: Some(PathBuf::from("/home/u")),
             protected_files: vec![PathBuf::from("/home/u/.claude/ws/jobs/a.yaml")],
-            readable: Vec::new(),
+            ..Roots::default()
         }
     }
 
@@ -263,6 +298,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_never_opened_is_found_from_the_directories_above() {
+        for (directory, is_above) in [
+            ("/", true),
+            ("/proc", true),
+            ("/home", true),
+            ("/root", true),
+            ("/root/project", false),
+            ("/home/u", true),
+            ("/home/other", true),
+            ("/home/other/project", false),
+            ("/home/u/.config", true),
+            ("/home/u/.ssh/keys", true),
+            ("/home/u/.claude", false),
+            ("/home/u/.claude/ws", false),
+            ("/usr/include", false),
+        ] {
+            assert_eq!(
+                forbidden_below(Path::new(directory), &roots()).is_some(),
+                is_above,
+                "{directory}"
+            );
+        }
+    }
+
+    #[test]
     fn protected_places_are_found_at_any_depth_below_the_workspace() {
         let ws = Path::new("/home/u/.claude/ws");
         for (path, part) in [
@@ -270,6 +330,7 @@ mod tests {
             ("sub/.git/config", Some("sub/.git")),
             (".GIT/config", Some(".GIT")),
             (".github/workflows/ci.yml", Some(".github/workflows")),
+            (".github/actions/x/action.yml", Some(".github/actions")),
             (".github/CODEOWNERS", None),
             ("jobs/a.yaml", Some("jobs/a.yaml")),
             ("jobs/b.yaml", None),

@@ -50,6 +50,19 @@ pub(super) fn sed_word(words: &[String], at: usize) -> Option<&'static str> {
     (!has_e && first_operand && is_script(word)).then_some(does)
 }
 
+/// `-i`, `-ni`, `-i.bak`, `--in-place=.bak`: the files are changed.
+pub(super) fn is_in_place(word: &str) -> bool {
+    if let Some(long) = word.strip_prefix("--") {
+        let name = long.split_once('=').map_or(long, |(name, _)| name);
+        return !name.is_empty() && "in-place".starts_with(name);
+    }
+    word.strip_prefix('-').is_some_and(|letters| {
+        letters
+            .split_once('i')
+            .is_some_and(|(before, _)| before.chars().all(|c| "nErsuz".contains(c)))
+    })
+}
+
 /// `-e`, `--expression`, or a cluster that ends in `e`: the next word is a script.
 fn is_e_option(word: &str) -> bool {
     word == "--expression"
@@ -212,6 +225,7 @@ pub(super) fn awk_word(words: &[String], at: usize) -> Option<&'static str> {
     }
     let runs = word.contains("system")
         || word.contains("getline")
+        || word.contains("ARGV")
         || word.contains('@')
         || word.replace("||", "").contains('|');
     let writes = word.contains("print") && word.contains('>');

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use tree_sitter::{Node, Parser};
 
-use super::words::{Unread, Word, split};
+use super::words::{Unread, Words, split};
 
 /// The most characters that are judged. Source: Claude Code's permission rules.
 const MAX_CHARS: usize = 10_000;
@@ -20,12 +20,14 @@ pub(super) struct SimpleCommand {
     pub(super) words: Vec<String>,
     /// As it is written.
     pub(super) text: String,
+    /// Which pipeline of the list it is part of, from 0.
+    pub(super) pipeline: usize,
 }
 
 /// Why a command is not judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// A construct that is not judged yet.
+    /// A construct that rules cannot allow.
     Construct { text: String, what: &'static str },
     /// The command as a whole.
     Whole(&'static str),
@@ -35,10 +37,49 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Construct { text, what } => {
-                write!(f, "`{}` ({what}) is not judged yet", shortened(text))
+                let text = shortened(text);
+                let instead = instead(what, &text);
+                write!(
+                    f,
+                    "`{text}` is {what}, which rules cannot allow in this version; {instead}"
+                )
             }
             Self::Whole(why) => f.write_str(why),
         }
+    }
+}
+
+/// What to do instead of a construct.
+fn instead(what: &str, text: &str) -> &'static str {
+    match what {
+        "a redirection" => match text.trim_start_matches(|c: char| c.is_ascii_digit()) {
+            copy if copy.starts_with(">&")
+                || copy.starts_with("|&")
+                || copy.contains("/dev/null") =>
+            {
+                "leave it out: both outputs are shown"
+            }
+            input if input.starts_with('<') => "give the file to the command as a word",
+            _ => "use the Write tool instead",
+        },
+        "a heredoc" | "a here-string" => "use the Write tool for the text and give the file's name",
+        "an expansion" | "arithmetic" => "write the value itself",
+        "a home directory" => "write the path itself",
+        "a command substitution" | "a process substitution" => {
+            "run the inner command in a call of its own and write its result itself"
+        }
+        "a string with escapes" => "use ordinary quotes",
+        "a brace expansion" => "write the words out, or put them in quotes",
+        "a file name pattern outside quotes" => {
+            "write the names out, or put it in quotes where the program reads it"
+        }
+        "an assignment" | "a declaration" => {
+            "leave it out: variables are set by `env` in the job file"
+        }
+        "a test" => "use `test`",
+        "a negation" => "leave the `!` out",
+        "a command in the background" => "leave the `&` out",
+        _ => "run its commands one after another, as a list or in calls of their own",
     }
 }
 
@@ -78,7 +119,7 @@ pub(super) fn simple_commands(command: &str) -> Result<Vec<SimpleCommand>, Refus
     if in_tree.is_empty() {
         return Err(Refusal::Whole("there is no command to run"));
     }
-    let ranges: Vec<Vec<Range<usize>>> = in_text.iter().map(|words| ranges_of(words)).collect();
+    let ranges: Vec<Vec<Range<usize>>> = in_text.iter().map(ranges_of).collect();
     if ranges != in_tree {
         return Err(Refusal::Whole("the command can be read in two ways"));
     }
@@ -88,11 +129,18 @@ pub(super) fn simple_commands(command: &str) -> Result<Vec<SimpleCommand>, Refus
         .collect()
 }
 
-fn ranges_of(words: &[Word]) -> Vec<Range<usize>> {
-    words.iter().map(|word| word.range.clone()).collect()
+fn ranges_of(command: &Words) -> Vec<Range<usize>> {
+    command
+        .words
+        .iter()
+        .map(|word| word.range.clone())
+        .collect()
 }
 
-fn simple_command(command: &str, words: Vec<Word>) -> Result<SimpleCommand, Refusal> {
+fn simple_command(
+    command: &str,
+    Words { words, pipeline }: Words,
+) -> Result<SimpleCommand, Refusal> {
     // Reserved words that the grammar takes for commands (`coproc X { cat; }` is one of its misses).
     const RESERVED: [&str; 24] = [
         "!", "{", "}", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi",
@@ -111,6 +159,7 @@ fn simple_command(command: &str, words: Vec<Word>) -> Result<SimpleCommand, Refu
     Ok(SimpleCommand {
         words: words.into_iter().map(|word| word.text).collect(),
         text,
+        pipeline,
     })
 }
 
@@ -250,42 +299,49 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_judged_is_named() {
+    fn what_rules_cannot_allow_is_named_with_what_to_do_instead() {
         for (command, part) in [
             (
                 "git log \"$(touch marker)\"",
-                "`$(touch marker)` (a command substitution)",
+                "`$(touch marker)` is a command substitution,",
             ),
-            ("a `b`", "(a command substitution)"),
-            ("a <(b)", "(a process substitution)"),
-            ("a $HOME", "`$HOME` (an expansion)"),
-            ("a ${HOME}", "(an expansion)"),
-            ("a $((1+1))", "(arithmetic)"),
-            ("a $'b'", "(a string with escapes)"),
-            ("FOO=1 a", "(an assignment)"),
-            ("FOO=1", "(an assignment)"),
-            ("export A=b", "(a declaration)"),
-            ("a > b", "`> b` (a redirection)"),
-            ("a 2>&1", "`2>&1` (a redirection)"),
-            ("a | b < c", "`< c` (a redirection)"),
-            ("a <<'E'\nrm\nE", "(a heredoc)"),
-            ("a <<< b", "(a here-string)"),
-            ("(a)", "`(a)` (a subshell)"),
-            ("{ a; }", "(a group)"),
-            ("for i in a; do b; done", "(a loop)"),
-            ("while a; do b; done", "(a loop)"),
-            ("if a; then b; fi", "(a condition)"),
-            ("case a in b) c;; esac", "(a condition)"),
-            ("[ -f a ]", "(a test)"),
-            ("[[ -f a ]]", "(a test)"),
-            ("! a", "(a negation)"),
-            ("f() { a; }", "(a function)"),
-            ("a & b", "`&` (a command in the background)"),
-            ("a |& b", "`|&` (a redirection)"),
-            ("a *.rs", "(a file name pattern outside quotes)"),
-            ("a {b,c}", "(a brace expansion)"),
-            ("a ~/b", "(a home directory)"),
-            ("coproc X { cat; }", "(a shell keyword)"),
+            ("a `b`", "` is a command substitution,"),
+            ("a <(b)", "` is a process substitution,"),
+            ("a $HOME", "`$HOME` is an expansion,"),
+            ("a ${HOME}", "` is an expansion,"),
+            ("a $((1+1))", "` is arithmetic,"),
+            ("a $'b'", "` is a string with escapes,"),
+            ("FOO=1 a", "` is an assignment,"),
+            ("FOO=1", "` is an assignment,"),
+            ("export A=b", "` is a declaration,"),
+            ("a > b", "`> b` is a redirection,"),
+            (
+                "a 2>&1",
+                "`2>&1` is a redirection, which rules cannot allow in this version; leave it out: \
+                 both outputs are shown",
+            ),
+            ("a 2>/dev/null", "leave it out: both outputs are shown"),
+            ("a 2> b", "use the Write tool instead"),
+            ("a < b", "give the file to the command as a word"),
+            ("a | b < c", "`< c` is a redirection,"),
+            ("a <<'E'\nrm\nE", "` is a heredoc,"),
+            ("a <<< b", "` is a here-string,"),
+            ("(a)", "`(a)` is a subshell,"),
+            ("{ a; }", "` is a group,"),
+            ("for i in a; do b; done", "` is a loop,"),
+            ("while a; do b; done", "` is a loop,"),
+            ("if a; then b; fi", "` is a condition,"),
+            ("case a in b) c;; esac", "` is a condition,"),
+            ("[ -f a ]", "` is a test,"),
+            ("[[ -f a ]]", "` is a test,"),
+            ("! a", "` is a negation,"),
+            ("f() { a; }", "` is a function,"),
+            ("a & b", "`&` is a command in the background,"),
+            ("a |& b", "`|&` is a redirection,"),
+            ("a *.rs", "` is a file name pattern outside quotes,"),
+            ("a {b,c}", "` is a brace expansion,"),
+            ("a ~/b", "` is a home directory,"),
+            ("coproc X { cat; }", "` is a shell keyword,"),
             ("a \"b", "cannot be parsed"),
             ("a && && b", "cannot be parsed"),
             ("a\r", "control characters"),

@@ -62,8 +62,14 @@ impl ResolvePath for Links {
     }
 
     fn is_directory(&self, real: &Path) -> bool {
-        let below = ["src", "src/sub", "secrets", "sub", "dist", "out", ".git"];
+        let below = [
+            "src", "src/sub", "secrets", "sub", "dist", "out", ".git", "jobs",
+        ];
+        let elsewhere = ["/root", "/home/other", "/home/u/.config", "/usr/include"];
         Path::new(WORKSPACE).starts_with(real)
+            || elsewhere
+                .iter()
+                .any(|directory| Path::new(directory) == real)
             || below
                 .iter()
                 .any(|name| Path::new(WORKSPACE).join(name) == real)
@@ -97,6 +103,7 @@ fn policy(allow: Vec<Rule>, deny: Vec<Rule>) -> Arc<Policy> {
             home: Some(PathBuf::from("/home/u")),
             protected_files: vec![Path::new(WORKSPACE).join("jobs/nightly.yaml")],
             readable: vec![PathBuf::from("/out/results")],
+            sealed: vec![Path::new(WORKSPACE).join("lightsout-runs")],
         },
     ))
 }
@@ -320,6 +327,38 @@ fn path_tools_are_decided_by_their_own_rules_and_the_denials_of_read() {
             "jobs/nightly.yaml",
             "allow",
         ),
+        (
+            &["Write(lightsout-runs/1/run.json)"],
+            &[],
+            "Write",
+            Write,
+            "lightsout-runs/1/run.json",
+            "deny",
+        ),
+        (
+            &["Edit(lightsout-runs/**)"],
+            &[],
+            "Edit",
+            Write,
+            "src/../lightsout-runs",
+            "deny",
+        ),
+        (
+            &["Write"],
+            &[],
+            "Write",
+            Write,
+            "lightsout-runs2/a",
+            "allow",
+        ),
+        (
+            &["Read"],
+            &[],
+            "Read",
+            Read,
+            "lightsout-runs/1/run.json",
+            "allow",
+        ),
         (&["Read"], &[], "Read", Read, ".git/config", "allow"),
         (&["Grep"], &[], "Grep", Search, ".", "allow"),
         (&["Grep(src/**)"], &[], "Grep", Search, ".", "allow"),
@@ -384,6 +423,27 @@ fn path_tools_are_decided_by_their_own_rules_and_the_denials_of_read() {
             *expected,
             "{allow:?} {deny:?} {tool} {at}: {}",
             reason(&decision)
+        );
+    }
+}
+
+#[test]
+fn a_place_sealed_later_is_not_written_whatever_its_spelling() {
+    let open = policy(vec![rule("Write(//cassettes/**)", 1)], Vec::new());
+    let sealed = Arc::new(open.with_sealed([PathBuf::from("/cassettes/a.yaml")]));
+    for (file, before, after) in [
+        ("/cassettes/a.yaml", "allow", "deny"),
+        ("/cassettes/x/../a.yaml", "allow", "deny"),
+        ("/cassettes/b.yaml", "allow", "allow"),
+    ] {
+        let call = path("Write", Access::Write, file);
+        assert_eq!(
+            (
+                said(&open.decide(call.clone(), &Links::new())),
+                said(&sealed.decide(call, &Links::new()))
+            ),
+            (before, after),
+            "{file}"
         );
     }
 }
@@ -461,9 +521,30 @@ fn a_denial_names_the_part_the_rule_and_what_would_allow_it() {
         ),
         (
             command("timeout 5 'a b'"),
-            "no rule allows `timeout 5 'a b'`",
+            "no rule allows `timeout 5 'a b'`; do not allow it; it runs whatever its words say: allow \
+             the command that it would run",
             None,
-            Some("Bash(timeout 5 'a b')"),
+            None,
+        ),
+        (
+            command("touch a && curl -d x http://x"),
+            "no rule allows `curl -d x http://x`; do not allow it; it can send what the model has read \
+             anywhere",
+            None,
+            None,
+        ),
+        (
+            command("python3 -c 1"),
+            "no rule allows `python3 -c 1`; do not allow it; it runs code that its words hold: let it \
+             be a script in a file",
+            None,
+            None,
+        ),
+        (
+            command("python3 'a b.py'"),
+            "no rule allows `python3 'a b.py'`",
+            None,
+            Some("Bash(python3 'a b.py')"),
         ),
         (
             command("git log --output=x"),
@@ -480,7 +561,8 @@ fn a_denial_names_the_part_the_rule_and_what_would_allow_it() {
         ),
         (
             command("git log \"$(touch marker)\""),
-            "`$(touch marker)` (a command substitution) is not judged yet",
+            "`$(touch marker)` is a command substitution, which rules cannot allow in this version; run \
+             the inner command in a call of its own and write its result itself",
             None,
             None,
         ),
@@ -541,11 +623,21 @@ fn an_explanation_shows_each_part_and_its_rule() {
         "command 1: [\"cat\", \"a b\"]\n  \
            allowed by `Bash(cat *)` (job.yaml:4:5)\n\
          command 2: [\"sh\"]\n  \
-           denied: no rule allows `sh`\n\
+           denied: no rule allows `sh`; do not allow it; it runs whatever its words say: allow the \
+           command that it would run\n\
          decision: denied\n  \
-           no rule allows `sh`\n  \
-           would be allowed by: Bash(sh)"
+           no rule allows `sh`; do not allow it; it runs whatever its words say: allow the command \
+           that it would run"
     );
+    // Of a single command the decision says it all, unless its words are not plain to see.
+    let explanation = policy.explain(command("cat a"), &Links::new());
+    assert_eq!(
+        explanation.to_string(),
+        "decision: allowed\n  \
+           allowed by `Bash(cat *)` (job.yaml:4:5)"
+    );
+    let explanation = policy.explain(command("cat  a"), &Links::new());
+    assert_eq!(explanation.to_string().lines().count(), 4);
 }
 
 #[test]

@@ -15,6 +15,14 @@ pub(super) struct Word {
     pub(super) range: Range<usize>,
 }
 
+/// One simple command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Words {
+    pub(super) words: Vec<Word>,
+    /// Which pipeline of the list it is part of, from 0.
+    pub(super) pipeline: usize,
+}
+
 /// What stands in a command and is not judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unread {
@@ -24,17 +32,18 @@ pub(super) struct Unread {
     pub(super) what: &'static str,
 }
 
-/// The simple commands of a plain command, each a list of words.
-pub(super) fn split(command: &str) -> Result<Vec<Vec<Word>>, Unread> {
+/// The simple commands of a plain command.
+pub(super) fn split(command: &str) -> Result<Vec<Words>, Unread> {
     let mut reader = Reader {
         command,
         at: 0,
-        commands: vec![Vec::new()],
+        commands: Vec::new(),
+        last: Words::default(),
     };
     reader.read()?;
-    reader.commands.retain(|words| !words.is_empty());
-    for words in &reader.commands {
-        if let Some(first) = words.first()
+    reader.end_command();
+    for command_words in &reader.commands {
+        if let Some(first) = command_words.words.first()
             && is_assignment(&command[first.range.clone()])
         {
             return Err(unread(first.text.clone(), "an assignment"));
@@ -65,7 +74,9 @@ fn is_assignment(source: &str) -> bool {
 struct Reader<'a> {
     command: &'a str,
     at: usize,
-    commands: Vec<Vec<Word>>,
+    commands: Vec<Words>,
+    /// The command that is being read.
+    last: Words,
 }
 
 impl Reader<'_> {
@@ -100,18 +111,21 @@ impl Reader<'_> {
                 '(' | ')' => return Err(unread(c, "a subshell or a function")),
                 _ => {
                     let word = self.word()?;
-                    self.last_command().push(word);
+                    self.last.words.push(word);
                 }
             }
         }
     }
 
-    fn last_command(&mut self) -> &mut Vec<Word> {
-        if self.commands.is_empty() {
-            self.commands.push(Vec::new());
+    /// Ends the command that is being read, if it has begun, and says whether it had.
+    fn end_command(&mut self) -> bool {
+        if self.last.words.is_empty() {
+            return false;
         }
-        let last = self.commands.len() - 1;
-        &mut self.commands[last]
+        let pipeline = self.last.pipeline;
+        self.commands.push(std::mem::take(&mut self.last));
+        self.last.pipeline = pipeline;
+        true
     }
 
     fn operator(&mut self) -> Result<(), Unread> {
@@ -129,7 +143,10 @@ impl Reader<'_> {
         for operator in JOINING {
             if self.rest().starts_with(operator) {
                 self.at += operator.len();
-                self.commands.push(Vec::new());
+                // After `|` a line may end and the pipeline go on.
+                if self.end_command() && operator != "|" {
+                    self.last.pipeline += 1;
+                }
                 return Ok(());
             }
         }
@@ -243,7 +260,7 @@ mod tests {
         match split(command) {
             Ok(commands) => Ok(commands
                 .into_iter()
-                .map(|words| words.into_iter().map(|word| word.text).collect())
+                .map(|command| command.words.into_iter().map(|word| word.text).collect())
                 .collect()),
             Err(unread) => Err(unread.what),
         }
