@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use uuid::Uuid;
 
-/// Where runs go unless `--output` says otherwise.
-const RUNS: &str = "lightsout-runs";
+use crate::run::RUNS;
 
 /// Makes the output directory and returns its absolute path.
 ///

@@ -24,6 +24,9 @@ use super::clock::Clock;
 use super::prefix::PrefixGate;
 use super::system;
 
+/// Where runs go by default; one of them is the run's own output.
+pub const RUNS: &str = "lightsout-runs";
+
 /// The default output limit, in tokens. Source: SPEC 3, `max_output_tokens`.
 const MAX_OUTPUT_TOKENS: u64 = 16_000;
 
@@ -108,7 +111,11 @@ impl Kit {
             Cancel::new().map_err(|error| format!("making a pipe to cancel by: {error}"))?;
         let child_env = child_environment(&shared.environment, &prompt.env);
         let results = directory.join("tool-results");
-        let policy = Arc::new(prompt.policy.with_readable([results.clone()]));
+        let policy = prompt
+            .policy
+            .with_readable([results.clone()])
+            .with_sealed(sealed(shared, prompt));
+        let policy = Arc::new(policy);
         let mut registry = Registry::built_in(|name| policy.offers(name));
         for tool in &shared.more_tools {
             registry.add(Arc::clone(tool));
@@ -192,6 +199,29 @@ impl Kit {
         self.redactor.redact_value(&mut result.structured);
         result
     }
+}
+
+/// What no rule opens for writing, for the record of a run must not be the model's: the output directory
+/// with those of other runs beside it, and cassettes.
+fn sealed(shared: &Shared, prompt: &Prompt) -> Vec<PathBuf> {
+    let other_runs = shared
+        .output
+        .parent()
+        .filter(|parent| parent.ends_with(RUNS));
+    let cassette = match &prompt.model {
+        ModelChoice::Replay { path, .. } => Some(path.as_path()),
+        ModelChoice::Anthropic(_) => None,
+    };
+    let places = [
+        Some(shared.output.as_path()),
+        other_runs,
+        cassette,
+        shared.record.as_deref(),
+    ];
+    let places = places.into_iter().flatten();
+    places
+        .map(|place| place.canonicalize().unwrap_or_else(|_| place.to_owned()))
+        .collect()
 }
 
 /// What the machine of a conversation that cannot be set up is told: it sends nothing.

@@ -20,7 +20,7 @@ mod system;
 
 pub use authorize::PathsOnDisk;
 pub use clock::Clock;
-pub use kit::Shared;
+pub use kit::{RUNS, Shared};
 pub use prefix::PrefixGate;
 pub use schedule::{Plan, PlannedJob, execute};
 pub use select::{BadPattern, Selection};

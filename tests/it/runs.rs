@@ -257,3 +257,32 @@ fn a_fault_does_not_show_a_secret_and_a_good_file_without_a_key_is_warned_of() {
         good.stderr
     );
 }
+
+#[test]
+fn the_record_of_a_run_is_not_the_models_to_write() {
+    let write = |path: &str| {
+        format!("- {{tool_use: {{name: Write, input: {{file_path: {path}, content: forged}}}}}}\n")
+    };
+    let cassette = [
+        "out/run.json",
+        "out/job/other/transcript.jsonl",
+        "cassette.yaml",
+        "new.txt",
+    ]
+    .map(write)
+    .concat();
+    let ran = Program::new("model: replay/cassette.yaml\nallowed_tools: [Write]\nprompts: [hi]\n")
+        .file(
+            "cassette.yaml",
+            format!("replies:\n{cassette}- text: done\n"),
+        )
+        .run();
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    let denied = ran.prompt(0)["permission_denials"]
+        .as_array()
+        .unwrap()
+        .len();
+    assert_eq!(denied, 3, "{}", ran.stderr);
+    assert_eq!(ran.read("new.txt"), "forged");
+    assert!(!ran.path().join("out/job/other").exists());
+}
