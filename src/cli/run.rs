@@ -11,6 +11,7 @@ use crate::job::{self, Job, ModelChoice, Overrides};
 use crate::provider::Cassette;
 use crate::report::{self, RunRecord, Verbosity};
 use crate::run::{self, Clock, Plan, PlannedJob, PrefixGate, Selection, Shared};
+use crate::sandbox::find_bash;
 use crate::stop::exit;
 
 use super::arguments::{Format, RunArguments};
@@ -153,6 +154,7 @@ fn plan(
             redactor: Arc::new(environment.redactor()),
             gate: Arc::new(PrefixGate::default()),
             environment: environment.variables().clone(),
+            bash: find_bash(environment.variables()),
             endpoint,
             cassettes,
             record: arguments.record.clone(),

@@ -114,7 +114,7 @@ impl Tool for Bash {
         };
         let end_file = private.path().join("cwd");
         let spec = ProcessSpec {
-            program: "bash".into(),
+            program: session.bash().into(),
             args: vec![
                 "--noprofile".into(),
                 "--norc".into(),
