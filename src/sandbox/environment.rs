@@ -218,7 +218,7 @@ mod tests {
             args: arguments.iter().map(Into::into).collect(),
             cwd: directory.to_owned(),
             env,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_mins(1),
             output_cap: OutputCap {
                 head: 1000,
                 tail: 1000,
