@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::job::{self, Job, ModelChoice, Overrides};
 use crate::provider::Cassette;
@@ -27,6 +28,10 @@ const EVENT_BUFFER: usize = 1024;
 const SHUTDOWN: Duration = Duration::from_millis(200);
 
 pub(super) fn run(arguments: &RunArguments, environment: &Environment) -> anyhow::Result<u8> {
+    // Its environment and memory hold the keys, and what it starts runs as the same user: to that user
+    // /proc shows them only of processes that are dumpable. A program that is started is that again.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .context("hiding the runner's environment from what it starts")?;
     let clock = Clock::start();
     let disk = Disk::new(environment)?;
     let overrides = Overrides {
