@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::runtime::Runtime;
 
 use crate::job::{self, Job, ModelChoice, Overrides};
 use crate::provider::Cassette;
 use crate::report::{self, Reports, RunRecord, Verbosity};
 use crate::run::{self, Clock, EndingSignal, Plan, PlannedJob, PrefixGate, Selection, Shared};
+use crate::sandbox::find_bash;
 use crate::stop::exit;
 use crate::transcript::Redactor;
 
@@ -35,6 +37,10 @@ const AFTER_SIGNAL: Duration = Duration::from_millis(500);
 const SHUTDOWN: Duration = Duration::from_millis(200);
 
 pub(super) fn run(arguments: &RunArguments, environment: &Environment) -> anyhow::Result<u8> {
+    // Its environment and memory hold the keys, and what it starts runs as the same user: to that user
+    // /proc shows them only of processes that are dumpable. A program that is started is that again.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .context("hiding the runner's environment from what it starts")?;
     let clock = Clock::start();
     let runtime = runtime(arguments.concurrency)?;
     let signal = {
@@ -162,6 +168,7 @@ fn plan(
             redactor: Arc::new(environment.redactor()),
             gate: Arc::new(PrefixGate::default()),
             environment: environment.variables().clone(),
+            bash: find_bash(environment.variables()),
             endpoint,
             cassettes,
             record: arguments.record.clone(),

@@ -131,11 +131,14 @@ fn target(kit: &Kit, touches: &Touches) -> Target {
     }
 }
 
-/// What the policy saw beside the arguments.
+/// What the policy saw beside the arguments; of a path that is no UTF-8, what can be shown.
 fn derived(target: &Target) -> Value {
     match target {
-        Target::Path { path, .. } => json!({"path": path.written, "real_path": path.real}),
-        Target::Command { cwd, .. } => json!({"cwd": cwd}),
+        Target::Path { path, .. } => json!({
+            "path": path.written.to_string_lossy(),
+            "real_path": path.real.to_string_lossy(),
+        }),
+        Target::Command { cwd, .. } => json!({"cwd": cwd.to_string_lossy()}),
         Target::Nothing => Value::Null,
     }
 }

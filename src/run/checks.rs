@@ -25,7 +25,7 @@ pub(super) fn run_all(kit: &Kit) -> Vec<CheckResult> {
 
 fn run_one(kit: &Kit, check: &Check) -> CheckResult {
     let spec = ProcessSpec {
-        program: "bash".into(),
+        program: kit.session.bash().into(),
         args: vec!["-c".into(), OsString::from(&check.command)],
         cwd: kit.prompt.workspace.clone(),
         env: kit.child_env.clone(),

@@ -46,6 +46,8 @@ pub struct Shared {
     pub gate: Arc<PrefixGate>,
     /// The runner's own environment, of which children get a part.
     pub environment: BTreeMap<OsString, OsString>,
+    /// The bash that runs commands and checks, absolute.
+    pub bash: PathBuf,
     /// How the Messages API is reached; `None` when no prompt of the run needs it.
     pub endpoint: Option<Endpoint>,
     /// The cassettes of the run by path.
@@ -128,6 +130,7 @@ impl Kit {
         let session = Session::new(SessionSpec {
             workspace,
             environment: child_env.clone(),
+            bash: shared.bash.clone(),
             results,
             hidden: vec![shared.output.clone()],
         });

@@ -1,5 +1,6 @@
 //! One prompt: the ten lines between the machine, the journal and the hands.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -167,10 +168,16 @@ impl Conversation {
     async fn finish(
         mut self,
         machine: &Machine,
-        stop: Stop,
+        mut stop: Stop,
         hands: Option<&Hands>,
         cost: Option<Usd>,
     ) -> ConversationEnd {
+        // Before the last line, so that nobody is told of a success and then of its record's loss.
+        if let Err(error) = self.journal.verify()
+            && stop.reason != StopReason::RecordFailed
+        {
+            stop = record_lost(&self.directory, &error, &stop);
+        }
         let tally = hands.map(Hands::tally).unwrap_or_default();
         let mut result = PromptResult {
             stop,
@@ -214,4 +221,17 @@ fn record_failed_text(directory: &Path, error: &std::io::Error) -> String {
         "cannot write the transcript in {}: {error}",
         directory.display()
     )
+}
+
+/// The end of a prompt whose record is not what was written, and what else there was to say.
+fn record_lost(directory: &Path, error: &std::io::Error, stop: &Stop) -> Stop {
+    let mut message = record_failed_text(directory, error);
+    if stop.outcome() != Outcome::Passed {
+        let (reason, earlier) = (stop.name(), &stop.message);
+        let _ = write!(message, "; the prompt itself had ended as {reason}");
+        if !earlier.is_empty() {
+            let _ = write!(message, ": {earlier}");
+        }
+    }
+    Stop::new(StopReason::RecordFailed, message)
 }

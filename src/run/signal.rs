@@ -3,6 +3,8 @@
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::sandbox::end_children;
+
 /// A signal that ends a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndingSignal {
@@ -63,8 +65,10 @@ pub(super) async fn first(signal: &mut watch::Receiver<Option<EndingSignal>>) ->
     }
 }
 
-/// What is on disk by now is all there will be: transcripts are written as things happen.
+/// What is on disk by now is all there will be: transcripts are written as things happen. But nothing that
+/// was started goes on when nobody watches it any more.
 #[expect(clippy::exit, reason = "a second signal asks not to wait for anything")]
 fn leave_at_once(signal: EndingSignal) -> ! {
+    end_children();
     std::process::exit(i32::from(signal.exit_code))
 }

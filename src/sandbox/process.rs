@@ -2,7 +2,8 @@
 //!
 //! The program leads a session of its own, without a terminal and with an empty standard input. Both of
 //! its outputs are one pipe, so their order is true. Its end is that of the program, not of the pipe: what
-//! it left running may hold the pipe for as long as it likes, and is ended too.
+//! it left running may hold the pipe for as long as it likes, and is ended too. The program's first process
+//! dies with the runner, however that dies.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,11 +19,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, getppid, kill_process_group, pidfd_open,
+    set_parent_process_death_signal, setsid,
+};
 
 use super::cancel::Cancel;
 use super::capture::{Capture, Captured, OutputCap};
-use super::survivors::{CALL_VARIABLE, Survivor, survivors};
+use super::survivors::{CALL_VARIABLE, Survivor, runner_mark, survivors};
 
 /// After the program's end, for what still writes: `> >(tee log)` is done a moment after its shell.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
@@ -39,7 +43,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// A program to run.
 #[derive(Clone, Debug)]
 pub struct ProcessSpec {
-    /// Its path, or a name looked up in the PATH of `env`.
+    /// Its path, or a name looked up in the PATH of `env`: a name only where the job file may choose.
     pub program: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
@@ -126,7 +130,7 @@ fn ending_of(status: Option<ExitStatus>) -> Ending {
     clippy::disallowed_methods,
     reason = "deadlines of a process are in real time and enter no conversation but as its result"
 )]
-fn now() -> Instant {
+pub(super) fn now() -> Instant {
     Instant::now()
 }
 
@@ -163,7 +167,7 @@ impl Running {
         // Unique on the machine as long as the runner lives.
         static CALLS: AtomicU64 = AtomicU64::new(0);
         let number = CALLS.fetch_add(1, Ordering::Relaxed);
-        let call = format!("{}-{number}", std::process::id());
+        let call = format!("{}{number}", runner_mark());
 
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         fcntl_setfl(&reader, OFlags::NONBLOCK)?;
@@ -374,18 +378,26 @@ fn spawn(spec: &ProcessSpec, call: &str, writer: OwnedFd) -> io::Result<Child> {
         .stdin(Stdio::null())
         .stdout(writer.try_clone()?)
         .stderr(writer);
-    let new_session = || match rustix::process::setsid() {
-        Ok(_) => Ok(()),
-        Err(errno) => Err(errno.into()),
+    let runner = getpid();
+    let prepare = move || {
+        setsid()?;
+        // Sent at the end of the thread that forked, not of the process (PR_SET_PDEATHSIG(2const)): that
+        // thread waits in `run` for as long as the program lives.
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        if getppid() != Some(runner) {
+            // It died before the line above: nobody is left to die.
+            return Err(Errno::SRCH.into());
+        }
+        Ok(())
     };
-    // SAFETY: between fork and exec only one system call is made; nothing is allocated, no lock is
-    // taken: turning an errno into an io::Error does neither.
+    // SAFETY: between fork and exec only system calls are made; nothing is allocated, no lock is taken:
+    // turning an errno into an io::Error does neither.
     #[expect(
         unsafe_code,
-        reason = "a session of its own cannot be had from std otherwise"
+        reason = "a session of its own and a signal at the runner's end cannot be had from std otherwise"
     )]
     unsafe {
-        command.pre_exec(new_session);
+        command.pre_exec(prepare);
     }
     // The command, and with it our copies of the pipe's writing end, is dropped on return.
     command.spawn()
@@ -396,7 +408,7 @@ fn is_readable(fd: impl AsFd) -> bool {
     poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
-fn wait_readable(fd: impl AsFd, until: Instant) -> io::Result<()> {
+pub(super) fn wait_readable(fd: impl AsFd, until: Instant) -> io::Result<()> {
     poll_until(&mut [PollFd::new(&fd, PollFlags::IN)], Some(until))
 }
 

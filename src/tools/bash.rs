@@ -15,6 +15,7 @@ use crate::message::ToolSpec;
 use crate::policy::{Permit, Target};
 use crate::sandbox::{Cancel, Ending, Finished, OutputCap, ProcessSpec, run};
 
+use super::shell_end::ShellEnd;
 use super::{Output, Session, Tool, Touches};
 
 /// Milliseconds a command may take unless the model asks for fewer or more.
@@ -107,19 +108,17 @@ impl Tool for Bash {
         }
         let timeout =
             Duration::from_millis(input["timeout"].as_u64().unwrap_or(DEFAULT_TIMEOUT_MS));
-        // A directory that only we can write to: where the shell ended is not for others to say.
-        let private = match tempfile::tempdir() {
-            Ok(private) => private,
-            Err(error) => return Output::error(format!("bash could not be started: {error}")),
+        let end = match ShellEnd::new() {
+            Ok(end) => end,
+            Err(why) => return Output::error(format!("bash could not be started: {why}")),
         };
-        let end_file = private.path().join("cwd");
         let spec = ProcessSpec {
-            program: "bash".into(),
+            program: session.bash().into(),
             args: vec![
                 "--noprofile".into(),
                 "--norc".into(),
                 "-c".into(),
-                script(command, &end_file),
+                script(command, &end.path()),
             ],
             cwd: cwd.clone(),
             env: session.environment().clone(),
@@ -130,7 +129,8 @@ impl Tool for Bash {
             Ok(finished) => finished,
             Err(error) => return Output::error(format!("bash could not be started: {error}")),
         };
-        let left = keep_cwd(&end_file, session);
+        let left = keep_cwd(&end, session);
+        end.remove(session.bash());
         output(&finished, timeout, left, session)
     }
 }
@@ -162,8 +162,8 @@ fn quoted(word: &OsStr) -> Vec<u8> {
 
 /// Keeps the directory in which the shell ended, if it is inside the workspace; else returns it.
 /// A shell that was killed, or that set an EXIT trap of its own, did not say: then all stays as it was.
-fn keep_cwd(end_file: &Path, session: &Session) -> Option<PathBuf> {
-    let mut path = fs::read(end_file).ok()?;
+fn keep_cwd(end: &ShellEnd, session: &Session) -> Option<PathBuf> {
+    let mut path = end.read()?;
     if path.pop() != Some(b'\n') {
         return None;
     }
@@ -249,6 +249,7 @@ mod tests {
 
     use super::super::session::testing::Bench;
     use super::*;
+    use crate::message::ResultContent;
 
     fn bash(bench: &Bench, command: &str) -> (String, bool) {
         bench.call("Bash", json!({"command": command}))
@@ -320,6 +321,37 @@ mod tests {
             format!("the working directory {root}/gone is gone; the next command runs in {root}");
         assert_eq!(bash(&bench, "pwd"), (gone, true));
         assert_eq!(bash(&bench, "pwd"), (root, false));
+    }
+
+    #[test]
+    fn what_the_command_puts_where_the_shell_would_say_its_directory_is_not_taken() {
+        let bench = Bench::new();
+        bench.write("sub/f", "");
+        bench.write("said", format!("{}/sub\n", bench.root.display()));
+        let root = bench.root.display().to_string();
+        let find = "f=$(tr '\\0' '\\n' </proc/$$/cmdline | grep -ao \"/[^']*/cwd\" | head -n 1); d=${f%/cwd}";
+        for put in [
+            "mkfifo $f",
+            "ln -s $PWD/said $f",
+            "mkdir $f",
+            "yes | head -c 100000 >$f",
+            "mkdir -p $d/closed/x; chmod 0 $d/closed",
+            "rm -r $d; ln -s $PWD $d",
+            "mkdir -p $d/$(printf 'd/%.0s' {1..100})",
+        ] {
+            let command = format!("{find}; echo $f; trap - EXIT; {put}");
+            let output = bench.run("Bash", json!({"command": command}));
+            assert!(!output.is_error, "{put}: {output:?}");
+            assert!(output.structured["duration_ms"].as_u64().unwrap() < 30_000);
+            let [ResultContent::Text(text)] = &output.content[..] else {
+                panic!("{output:?}")
+            };
+            let directory = text.trim().strip_suffix("/cwd").unwrap();
+            assert!(directory.len() > 1, "{text}");
+            assert!(fs::symlink_metadata(directory).is_err(), "{put}: {text}");
+            assert_eq!(bash(&bench, "pwd"), (root.clone(), false), "{put}");
+        }
+        assert!(bench.root.join("sub/f").exists());
     }
 
     #[test]

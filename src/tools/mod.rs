@@ -25,6 +25,7 @@ mod read;
 mod registry;
 mod search;
 mod session;
+mod shell_end;
 mod text_file;
 mod write;
 

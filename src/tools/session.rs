@@ -16,6 +16,8 @@ pub struct SessionSpec {
     pub workspace: Workspace,
     /// The whole environment of what they start.
     pub environment: BTreeMap<OsString, OsString>,
+    /// The bash that runs commands, absolute.
+    pub bash: PathBuf,
     /// Where results go that are too large for the conversation; made when first needed.
     pub results: PathBuf,
     /// Directories that Glob and Grep do not see, links followed: the runner's own output.
@@ -96,6 +98,11 @@ impl Session {
         &self.spec.environment
     }
 
+    /// The bash that runs commands, absolute.
+    pub fn bash(&self) -> &Path {
+        &self.spec.bash
+    }
+
     pub(super) fn results(&self) -> &Path {
         &self.spec.results
     }
@@ -164,6 +171,7 @@ pub(super) mod testing {
             let session = Session::new(SessionSpec {
                 workspace: Workspace::open(&root).unwrap(),
                 environment,
+                bash: crate::sandbox::find_bash(&BTreeMap::new()),
                 results: dir.path().join("results"),
                 hidden: vec![root.join("lightsout-runs")],
             });

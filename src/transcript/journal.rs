@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ use super::event::{Event, PromptKey, Scope, ScopedEvent};
 use super::redact::Redactor;
 use super::stream_json::stream_json_line;
 
+const FILE_NAME: &str = "transcript.jsonl";
+
 /// Version of `transcript.json`.
 const SCHEMA_VERSION: u32 = 1;
 
@@ -29,6 +32,8 @@ const SCHEMA_VERSION: u32 = 1;
 pub struct Journal {
     directory: PathBuf,
     file: Arc<File>,
+    /// Bytes written to it.
+    length: u64,
     key: PromptKey,
     session_id: Uuid,
     redactor: Arc<Redactor>,
@@ -50,12 +55,14 @@ impl Journal {
     ) -> io::Result<Self> {
         std::fs::create_dir_all(directory)?;
         let file = OpenOptions::new()
+            .read(true)
             .append(true)
             .create_new(true)
-            .open(directory.join("transcript.jsonl"))?;
+            .open(directory.join(FILE_NAME))?;
         Ok(Self {
             directory: directory.to_owned(),
             file: Arc::new(file),
+            length: 0,
             key,
             session_id,
             redactor,
@@ -105,16 +112,43 @@ impl Journal {
         Ok(())
     }
 
-    /// Brings everything to the disk and writes `transcript.json`, the same as one document.
+    /// Whether what was written is still there, at its place and in its whole length; the error says what
+    /// somebody else did to it.
+    ///
+    /// What the model runs may reach the run's own directory. A record that was cut, replaced or removed
+    /// behind the runner's back must not look like one.
+    pub fn verify(&self) -> io::Result<()> {
+        let held = self.file.metadata()?;
+        let fault = match std::fs::symlink_metadata(self.directory.join(FILE_NAME)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                format!("{FILE_NAME} was removed by somebody else")
+            }
+            Err(error) => return Err(error),
+            Ok(there) if (there.dev(), there.ino()) != (held.dev(), held.ino()) => {
+                format!("{FILE_NAME} was replaced by somebody else")
+            }
+            Ok(_) if held.len() != self.length => format!(
+                "{FILE_NAME} was changed by somebody else: {} bytes were written, it has {}",
+                self.length,
+                held.len()
+            ),
+            Ok(_) => return Ok(()),
+        };
+        Err(io::Error::other(fault))
+    }
+
+    /// Brings everything to the disk and writes `transcript.json`, the same as one document; an error also
+    /// when [`Journal::verify`] finds one.
     pub async fn finish(mut self) -> io::Result<()> {
+        let verified = self.verify();
         let synced = self.synced().await;
         let is_torn = self.is_torn;
         let (directory, session_id) = (self.directory, self.session_id);
         let file = self.file;
         spawn_blocking(move || {
             let synced = synced.and_then(|()| file.sync_data());
-            let written = write_document(&directory, session_id, is_torn);
-            synced.and(written)
+            let written = write_document(&directory, &file, session_id, is_torn);
+            verified.and(synced).and(written)
         })
         .await
         .map_err(io::Error::other)?
@@ -137,15 +171,38 @@ impl Journal {
         bytes.extend_from_slice(line.as_bytes());
         bytes.push(b'\n');
         self.is_torn = true;
-        (&*self.file).write_all(&bytes)?;
+        self.write_all(&bytes)?;
         self.is_torn = false;
+        Ok(())
+    }
+
+    /// Writes all of it, counting what reached the file also when the rest did not.
+    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match (&*self.file).write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.length += count as u64;
+                    bytes = &bytes[count..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
         Ok(())
     }
 }
 
-/// `transcript.jsonl` as one document. Lines are passed through one at a time, whatever their number.
-fn write_document(directory: &Path, session_id: Uuid, may_be_torn: bool) -> io::Result<()> {
-    let lines = BufReader::new(File::open(directory.join("transcript.jsonl"))?);
+/// `transcript.jsonl` as one document. Lines are passed through one at a time, whatever their number. They
+/// are read from the file that was written, not from its path, where by now may be anything.
+fn write_document(
+    directory: &Path,
+    mut file: &File,
+    session_id: Uuid,
+    may_be_torn: bool,
+) -> io::Result<()> {
+    file.seek(SeekFrom::Start(0))?;
+    let lines = BufReader::new(file);
     write_atomically(&directory.join("transcript.json"), |document| {
         write!(
             document,
@@ -317,7 +374,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (mut journal, _watcher) = journal(root.path(), 4);
         journal.append(warning("one")).await.unwrap();
-        (&*journal.file).write_all(b"{\"type\":\"sys").unwrap();
+        journal.write_all(b"{\"type\":\"sys").unwrap();
         journal.is_torn = true;
         journal.append(warning("two")).await.unwrap();
         journal.is_torn = true;
@@ -325,6 +382,56 @@ mod tests {
         let document = std::fs::read(root.path().join("transcript.json")).unwrap();
         let document: Value = serde_json::from_slice(&document).unwrap();
         assert_eq!(document["events"].as_array().unwrap().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_transcript_that_somebody_else_touched_is_no_record() {
+        type Touch = fn(&Path);
+        let touches: [(Touch, &str); 5] = [
+            (
+                |path| std::fs::remove_file(path).unwrap(),
+                "transcript.jsonl was removed by somebody else",
+            ),
+            (
+                |path| {
+                    std::fs::copy(path, path.with_extension("copy")).unwrap();
+                    std::fs::rename(path.with_extension("copy"), path).unwrap();
+                },
+                "transcript.jsonl was replaced by somebody else",
+            ),
+            (
+                |path| {
+                    std::fs::rename(path, path.with_extension("moved")).unwrap();
+                    std::os::unix::fs::symlink("transcript.moved", path).unwrap();
+                },
+                "transcript.jsonl was replaced by somebody else",
+            ),
+            (
+                |path| std::fs::write(path, "").unwrap(),
+                "transcript.jsonl was changed by somebody else: LENGTH bytes were written, it has 0",
+            ),
+            (
+                |path| {
+                    let mut file = OpenOptions::new().append(true).open(path).unwrap();
+                    file.write_all(b"{}\n").unwrap();
+                },
+                "transcript.jsonl was changed by somebody else: LENGTH bytes were written, it has MORE",
+            ),
+        ];
+        for (touch, expected) in touches {
+            let root = tempfile::tempdir().unwrap();
+            let (mut journal, _watcher) = journal(root.path(), 4);
+            journal.append(warning("one")).await.unwrap();
+            journal.verify().unwrap();
+            touch(&root.path().join("transcript.jsonl"));
+            let expected = expected
+                .replace("LENGTH", &journal.length.to_string())
+                .replace("MORE", &(journal.length + 3).to_string());
+            assert_eq!(journal.verify().unwrap_err().to_string(), expected);
+            let finished = journal.finish().await;
+            assert_eq!(finished.unwrap_err().to_string(), expected);
+            assert!(root.path().join("transcript.json").exists());
+        }
     }
 
     #[test]

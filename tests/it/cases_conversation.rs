@@ -133,6 +133,7 @@ fn plan_with_a_panicking_tool(directory: &Path, server: &Server) -> Plan {
             redactor: Arc::new(Redactor::new([])),
             gate: Arc::new(PrefixGate::default()),
             environment: BTreeMap::new(),
+            bash: "/bin/bash".into(),
             endpoint: Some(Endpoint {
                 base_url: server.url(),
                 key: ApiKey::none(),

@@ -7,6 +7,7 @@
 
 mod action;
 mod architecture;
+mod attacks;
 mod cases;
 mod cases_conversation;
 mod cases_ending;
