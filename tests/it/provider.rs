@@ -310,9 +310,16 @@ fn every_way_in_which_an_answer_fails_has_its_name_and_its_cost() {
         (
             status(502).body("text/html", "<h1>Bad Gateway</h1>").close(),
             FailureKind::Server,
-            Billing::Nothing,
+            nothing_known,
             false,
             "status 502: <h1>Bad Gateway</h1>",
+        ),
+        (
+            status(503).body("text/plain", "down"),
+            FailureKind::Server,
+            Billing::Nothing,
+            false,
+            "status 503: down",
         ),
         (
             status(307).header("location", "http://elsewhere/"),
