@@ -139,6 +139,8 @@ pub struct Reply {
     pub stop_details: Value,
     /// Final usage.
     pub usage: Usage,
+    /// Whether the provider reported input and final output tokens, so that the reply can be priced.
+    pub usage_is_final: bool,
     /// Things worth a line in the record, such as `input_transformations` or an unknown stop reason.
     pub warnings: Vec<String>,
     /// From sending the request to the end of the reply.

@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 
 use crate::message::{BlockKind, Head, Request};
 
+use super::usage::WireUsage;
+
 /// The version that local servers and gateways know too.
 pub(super) const VERSION: &str = "2023-06-01";
 
@@ -147,22 +149,6 @@ pub(super) enum Delta<'a> {
     Unknown(String),
 }
 
-/// Usage as given: a figure that is absent or null is not given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
-pub(super) struct WireUsage {
-    pub(super) input_tokens: Option<u64>,
-    pub(super) output_tokens: Option<u64>,
-    pub(super) cache_creation_input_tokens: Option<u64>,
-    pub(super) cache_read_input_tokens: Option<u64>,
-    pub(super) cache_creation: Option<CacheCreation>,
-}
-
-/// The split of what was written to the cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
-pub(super) struct CacheCreation {
-    pub(super) ephemeral_1h_input_tokens: Option<u64>,
-}
-
 /// The union of all events: one pass over the bytes, half the time of a tagged enum.
 #[derive(Deserialize)]
 struct Wire<'a> {
@@ -175,7 +161,8 @@ struct Wire<'a> {
     content_block: Option<&'a RawValue>,
     #[serde(borrow)]
     message: Option<&'a RawValue>,
-    usage: Option<WireUsage>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "text")]
@@ -215,7 +202,8 @@ struct WireMessage<'a> {
     id: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text")]
     model: Option<Cow<'a, str>>,
-    usage: Option<WireUsage>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
     #[serde(borrow)]
     input_transformations: Option<&'a RawValue>,
 }
@@ -247,7 +235,7 @@ pub(super) fn decode(data: &[u8]) -> Result<Event<'_>, String> {
             Event::MessageStart {
                 id: message.id.map(Cow::into_owned),
                 model: message.model.map(Cow::into_owned),
-                usage: message.usage.unwrap_or_default(),
+                usage: WireUsage::of(message.usage),
                 input_transformations: value(message.input_transformations).map_err(bad)?,
             }
         }
@@ -256,7 +244,7 @@ pub(super) fn decode(data: &[u8]) -> Result<Event<'_>, String> {
             Event::MessageDelta {
                 stop_reason: delta.stop_reason.map(Cow::into_owned),
                 stop_details: value(delta.stop_details).map_err(bad)?,
-                usage: wire.usage.unwrap_or_default(),
+                usage: WireUsage::of(wire.usage),
                 input_transformations: value(wire.input_transformations).map_err(bad)?,
             }
         }

@@ -8,8 +8,9 @@ use serde_json::Value;
 use crate::message::{ApiStopReason, Reply, RequestNumber, Usage};
 
 use super::StreamEvent;
-use super::anthropic::{Delta, Event, WireUsage};
+use super::anthropic::{Delta, Event};
 use super::block::{DoneBlock, OpenBlock};
+use super::usage::Reported;
 
 /// Why no reply will come of a stream.
 #[derive(Debug, PartialEq)]
@@ -30,7 +31,7 @@ pub(super) struct Assembler<'a> {
     used_ids: &'a HashSet<String>,
     id: Option<String>,
     model: Option<String>,
-    usage: Usage,
+    reported: Reported,
     stop_reason: Option<ApiStopReason>,
     stop_details: Value,
     blocks: Vec<Slot>,
@@ -58,7 +59,7 @@ impl<'a> Assembler<'a> {
             used_ids,
             id: None,
             model: None,
-            usage: Usage::default(),
+            reported: Reported::nothing(),
             stop_reason: None,
             stop_details: Value::Null,
             blocks: Vec::new(),
@@ -70,7 +71,7 @@ impl<'a> Assembler<'a> {
 
     /// What has been reported of the reply's usage.
     pub(super) fn usage(&self) -> Usage {
-        self.usage
+        self.reported.usage()
     }
 
     /// Whether the server has begun to answer.
@@ -109,8 +110,7 @@ impl<'a> Assembler<'a> {
             } => {
                 self.id = id;
                 self.model = model;
-                self.usage = Usage::default();
-                self.update_usage(usage);
+                self.reported.begin(usage);
                 self.note_transformations(input_transformations);
                 if !std::mem::replace(&mut self.has_begun, true) {
                     on(StreamEvent::Began);
@@ -128,7 +128,7 @@ impl<'a> Assembler<'a> {
                 if let Some(details) = stop_details {
                     self.stop_details = details;
                 }
-                self.update_usage(usage);
+                self.reported.update(usage);
                 self.note_transformations(input_transformations);
             }
             Event::MessageStop => {
@@ -170,7 +170,8 @@ impl<'a> Assembler<'a> {
             text: String::new(),
             stop_reason: self.stop_reason,
             stop_details: self.stop_details,
-            usage: self.usage,
+            usage: self.reported.usage(),
+            usage_is_final: self.reported.is_final(),
             warnings: self.warnings,
             duration,
         };
@@ -261,36 +262,6 @@ impl<'a> Assembler<'a> {
             .iter()
             .rposition(|slot| index.is_none() || slot.index == index)
             .ok_or_else(|| StreamFault::Protocol(format!("{what} of a block that never began")))
-    }
-
-    fn update_usage(&mut self, given: WireUsage) {
-        let usage = &mut self.usage;
-        for (figure, given) in [
-            (&mut usage.input_tokens, given.input_tokens),
-            (&mut usage.output_tokens, given.output_tokens),
-            (
-                &mut usage.cache_creation_input_tokens,
-                given.cache_creation_input_tokens,
-            ),
-            (
-                &mut usage.cache_creation_1h_input_tokens,
-                given
-                    .cache_creation
-                    .and_then(|split| split.ephemeral_1h_input_tokens),
-            ),
-            (
-                &mut usage.cache_read_input_tokens,
-                given.cache_read_input_tokens,
-            ),
-        ] {
-            if let Some(given) = given {
-                *figure = given;
-            }
-        }
-        // A part is not more than the whole, whatever a server says.
-        usage.cache_creation_1h_input_tokens = usage
-            .cache_creation_1h_input_tokens
-            .min(usage.cache_creation_input_tokens);
     }
 
     fn note_transformations(&mut self, transformations: Option<Value>) {

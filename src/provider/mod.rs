@@ -25,6 +25,7 @@ mod replay;
 mod script;
 mod sse;
 mod transport;
+mod usage;
 
 pub use auth::ApiKey;
 pub use cassette::{Cassette, CassetteError};

@@ -81,10 +81,15 @@ impl Told {
                 })
             }
             // No turn, but it was paid for.
-            (Input::ReplyComplete { request, .. }, Detail::Replied { cost }) => {
+            (Input::ReplyComplete { request, reply }, Detail::Replied { cost }) => {
+                let cost = if reply.usage_is_final {
+                    format!("cost {cost}")
+                } else {
+                    "did not say what it cost".to_owned()
+                };
                 Some(EventBody::Warning {
                     message: format!(
-                        "the reply to request {request} came after the end and cost {cost}"
+                        "the reply to request {request} came after the end and {cost}"
                     ),
                 })
             }
