@@ -15,7 +15,7 @@ pub enum FailureKind {
     Connection,
     /// Nothing came for longer than the idle limit.
     IdleTimeout,
-    /// The stream ended without `message_stop`.
+    /// The stream ended without `message_stop`, or the reply without a stop reason and a call.
     Truncated,
     /// 408, 409, 5xx, or the same as an event in the stream.
     Server,

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::message::{BlockKind, Head, Request};
 
+use super::raw::{is_too_deep, kept, mended};
 use super::usage::WireUsage;
 
 /// The version that local servers and gateways know too.
@@ -236,26 +237,41 @@ pub(super) fn decode(data: &[u8]) -> Result<Event<'_>, String> {
                 id: message.id.map(Cow::into_owned),
                 model: message.model.map(Cow::into_owned),
                 usage: WireUsage::of(message.usage),
-                input_transformations: value(message.input_transformations).map_err(bad)?,
+                input_transformations: value(message.input_transformations),
             }
         }
         "message_delta" => {
             let delta = wire.delta.unwrap_or_default();
             Event::MessageDelta {
                 stop_reason: delta.stop_reason.map(Cow::into_owned),
-                stop_details: value(delta.stop_details).map_err(bad)?,
+                stop_details: value(delta.stop_details),
                 usage: WireUsage::of(wire.usage),
-                input_transformations: value(wire.input_transformations).map_err(bad)?,
+                input_transformations: value(wire.input_transformations),
             }
         }
         "message_stop" => Event::MessageStop,
         "ping" => Event::Ping,
         "error" => Event::Error {
-            error: value(wire.error).map_err(bad)?.unwrap_or_default(),
+            error: value(wire.error).unwrap_or_default(),
             request_id: wire.request_id.map(Cow::into_owned),
         },
         other => Event::Unknown(other.to_owned()),
     })
+}
+
+impl Delta<'_> {
+    /// Bytes of what it brings.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Text(piece)
+            | Self::InputJson(piece)
+            | Self::Thinking(piece)
+            | Self::Signature(piece) => piece.len(),
+            Self::Citation(citation) => citation.len(),
+            Self::Compaction(values) => values.iter().map(|(_, value)| value.len()).sum(),
+            Self::Unknown(_) => 0,
+        }
+    }
 }
 
 fn delta(delta: WireDelta<'_>) -> Delta<'_> {
@@ -275,15 +291,20 @@ fn delta(delta: WireDelta<'_>) -> Delta<'_> {
                 ("encrypted_content", delta.encrypted_content),
             ]
             .into_iter()
-            .filter_map(|(name, value)| Some((name, one_line(value?.get()))))
+            .filter_map(|(name, value)| Some((name, kept(value?.get()))))
             .collect(),
         ),
         other => Delta::Unknown(other.to_owned()),
     }
 }
 
-fn value(raw: Option<&RawValue>) -> serde_json::Result<Option<Value>> {
-    raw.map(|raw| serde_json::from_str(raw.get())).transpose()
+/// What stands beside the content: not worth the reply when it cannot be kept.
+fn value(raw: Option<&RawValue>) -> Option<Value> {
+    let json = raw?.get();
+    if is_too_deep(json) {
+        return None;
+    }
+    serde_json::from_str(&mended(json)).ok()
 }
 
 /// The members of a JSON object in their order, each value as it stands there.
@@ -308,19 +329,13 @@ fn fields(object: &str) -> serde_json::Result<Vec<(String, String)>> {
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
             let mut fields = Vec::new();
             while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
-                fields.push((name, one_line(value.get())));
+                fields.push((name, kept(value.get())));
             }
             Ok(Fields(fields))
         }
     }
 
     serde_json::from_str(object).map(|Fields(fields)| fields)
-}
-
-/// JSON text without line breaks. Between its tokens they are blanks, inside strings there are none;
-/// a block must fit in a line of the transcript.
-pub(super) fn one_line(json: &str) -> String {
-    json.replace(['\n', '\r'], " ")
 }
 
 /// The start of `data`, for a message.

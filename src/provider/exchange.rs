@@ -15,7 +15,7 @@ use crate::message::{
 };
 use crate::net::{Client, Fault, FaultKind, Network, SetupError};
 
-use super::anthropic::{self, Event};
+use super::anthropic;
 use super::assemble::{Assembler, StreamFault};
 use super::cassette::{Cassette, CassetteError};
 use super::http::HttpTransport;
@@ -305,20 +305,16 @@ impl Provider {
                     not_a_stream(what, &headers, bytes),
                 ));
             }
-            let fed = decoder.feed(bytes, &mut |data: &[u8]| {
-                // Some adapters end with a `[DONE]` that is no JSON.
-                if assembler.is_complete() {
-                    return Ok(());
-                }
-                let event: Event<'_> = anthropic::decode(data).map_err(StreamFault::Protocol)?;
-                assembler.take(event, on)
-            });
+            let fed = decoder.feed(bytes, &mut |data: &[u8]| assembler.take(data, on));
             fed.map_err(|fault| match fault {
                 StreamFault::Error { error, request_id } => {
                     failure::of_stream_error(what, &error, request_id)
                 }
                 StreamFault::Protocol(cause) => {
                     unsettled(FailureKind::Protocol, format!("{what}: {cause}"))
+                }
+                StreamFault::Truncated(cause) => {
+                    unsettled(FailureKind::Truncated, format!("{what}: {cause}"))
                 }
             })?;
         }

@@ -20,6 +20,7 @@ mod exchange;
 mod failure;
 mod http;
 mod normalise;
+mod raw;
 mod record;
 mod replay;
 mod script;

@@ -336,6 +336,41 @@ fn every_way_in_which_an_answer_fails_has_its_name_and_its_cost() {
 }
 
 #[test]
+fn a_reply_that_lacks_its_beginning_or_its_reason_to_end_is_none() {
+    let start = json!({"type": "message_start", "message": {"usage": {"input_tokens": 10}}});
+    let text = json!({"type": "text", "text": "a"});
+    let text = json!({"type": "content_block_start", "content_block": text});
+    let stop = json!({"type": "message_stop"});
+    let known = Billing::Unknown(Usage {
+        input_tokens: 10,
+        ..Usage::default()
+    });
+    for (events, kind, billing, had_output, cause) in [
+        (
+            vec![&start, &text, &stop],
+            FailureKind::Truncated,
+            known,
+            true,
+            "the reply ended without a stop reason, so it may not be whole",
+        ),
+        (
+            vec![&text, &stop],
+            FailureKind::Protocol,
+            Billing::Unknown(Usage::default()),
+            false,
+            "content of a message that never began: there was no message_start",
+        ),
+    ] {
+        let lines: Vec<String> = events
+            .iter()
+            .map(|event| format!("data: {event}\n\n"))
+            .collect();
+        let expected = (kind, billing, had_output, cause.to_owned());
+        assert_eq!(seen(one(raw(lines.concat()), patient())), expected);
+    }
+}
+
+#[test]
 fn silence_is_a_fault_before_the_answer_and_within_it() {
     let idle = || settings(Duration::from_millis(150));
     for answer in [
