@@ -19,6 +19,7 @@ mod cassette;
 mod exchange;
 mod failure;
 mod http;
+mod mask;
 mod normalise;
 mod raw;
 mod record;
