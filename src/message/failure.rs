@@ -15,7 +15,7 @@ pub enum FailureKind {
     Connection,
     /// Nothing came for longer than the idle limit.
     IdleTimeout,
-    /// The stream ended without `message_stop`.
+    /// The stream ended without `message_stop`, or the reply without a stop reason and a call.
     Truncated,
     /// 408, 409, 5xx, or the same as an event in the stream.
     Server,
@@ -46,9 +46,10 @@ pub enum FailureKind {
 /// What a failed request may have cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Billing {
-    /// It was never sent, or answered with an error status: nothing.
+    /// It was never sent, or refused with an error status of the provider's own: nothing.
     Nothing,
-    /// It was sent and its final usage is not known; what was reported until then.
+    /// It was sent and its final usage is not known, be it that the answer broke off or that a gateway
+    /// gave up waiting for it; what was reported until then.
     Unknown(Usage),
 }
 

@@ -116,7 +116,7 @@ impl ApiStopReason {
     }
 }
 
-/// A complete reply: the stream's `message_stop` was seen.
+/// A complete reply: the stream's `message_stop` was seen, and a stop reason or a call before it.
 ///
 /// Empty and repeated `tool_use` ids have been replaced, in `blocks` and in `calls` alike.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,12 +133,14 @@ pub struct Reply {
     pub calls: Vec<ToolUse>,
     /// The visible text, all text blocks joined.
     pub text: String,
-    /// The API's stop reason; `None` when the server gave none.
+    /// The API's stop reason; `None` when the server gave none, which only a reply with calls may.
     pub stop_reason: Option<ApiStopReason>,
     /// `stop_details` as it came: why the model refused.
     pub stop_details: Value,
-    /// Final usage.
+    /// Usage as far as it was reported.
     pub usage: Usage,
+    /// Whether the provider reported input and final output tokens, so that the reply can be priced.
+    pub usage_is_final: bool,
     /// Things worth a line in the record, such as `input_transformations` or an unknown stop reason.
     pub warnings: Vec<String>,
     /// From sending the request to the end of the reply.

@@ -13,6 +13,9 @@ use serde_json::{Value, json};
 
 use crate::message::{BlockKind, Head, Request};
 
+use super::raw::{is_too_deep, kept, mended};
+use super::usage::WireUsage;
+
 /// The version that local servers and gateways know too.
 pub(super) const VERSION: &str = "2023-06-01";
 
@@ -147,22 +150,6 @@ pub(super) enum Delta<'a> {
     Unknown(String),
 }
 
-/// Usage as given: a figure that is absent or null is not given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
-pub(super) struct WireUsage {
-    pub(super) input_tokens: Option<u64>,
-    pub(super) output_tokens: Option<u64>,
-    pub(super) cache_creation_input_tokens: Option<u64>,
-    pub(super) cache_read_input_tokens: Option<u64>,
-    pub(super) cache_creation: Option<CacheCreation>,
-}
-
-/// The split of what was written to the cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
-pub(super) struct CacheCreation {
-    pub(super) ephemeral_1h_input_tokens: Option<u64>,
-}
-
 /// The union of all events: one pass over the bytes, half the time of a tagged enum.
 #[derive(Deserialize)]
 struct Wire<'a> {
@@ -175,7 +162,8 @@ struct Wire<'a> {
     content_block: Option<&'a RawValue>,
     #[serde(borrow)]
     message: Option<&'a RawValue>,
-    usage: Option<WireUsage>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "text")]
@@ -215,7 +203,8 @@ struct WireMessage<'a> {
     id: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text")]
     model: Option<Cow<'a, str>>,
-    usage: Option<WireUsage>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
     #[serde(borrow)]
     input_transformations: Option<&'a RawValue>,
 }
@@ -247,27 +236,42 @@ pub(super) fn decode(data: &[u8]) -> Result<Event<'_>, String> {
             Event::MessageStart {
                 id: message.id.map(Cow::into_owned),
                 model: message.model.map(Cow::into_owned),
-                usage: message.usage.unwrap_or_default(),
-                input_transformations: value(message.input_transformations).map_err(bad)?,
+                usage: WireUsage::of(message.usage),
+                input_transformations: value(message.input_transformations),
             }
         }
         "message_delta" => {
             let delta = wire.delta.unwrap_or_default();
             Event::MessageDelta {
                 stop_reason: delta.stop_reason.map(Cow::into_owned),
-                stop_details: value(delta.stop_details).map_err(bad)?,
-                usage: wire.usage.unwrap_or_default(),
-                input_transformations: value(wire.input_transformations).map_err(bad)?,
+                stop_details: value(delta.stop_details),
+                usage: WireUsage::of(wire.usage),
+                input_transformations: value(wire.input_transformations),
             }
         }
         "message_stop" => Event::MessageStop,
         "ping" => Event::Ping,
         "error" => Event::Error {
-            error: value(wire.error).map_err(bad)?.unwrap_or_default(),
+            error: value(wire.error).unwrap_or_default(),
             request_id: wire.request_id.map(Cow::into_owned),
         },
         other => Event::Unknown(other.to_owned()),
     })
+}
+
+impl Delta<'_> {
+    /// Bytes of what it brings.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Text(piece)
+            | Self::InputJson(piece)
+            | Self::Thinking(piece)
+            | Self::Signature(piece) => piece.len(),
+            Self::Citation(citation) => citation.len(),
+            Self::Compaction(values) => values.iter().map(|(_, value)| value.len()).sum(),
+            Self::Unknown(_) => 0,
+        }
+    }
 }
 
 fn delta(delta: WireDelta<'_>) -> Delta<'_> {
@@ -287,15 +291,20 @@ fn delta(delta: WireDelta<'_>) -> Delta<'_> {
                 ("encrypted_content", delta.encrypted_content),
             ]
             .into_iter()
-            .filter_map(|(name, value)| Some((name, one_line(value?.get()))))
+            .filter_map(|(name, value)| Some((name, kept(value?.get()))))
             .collect(),
         ),
         other => Delta::Unknown(other.to_owned()),
     }
 }
 
-fn value(raw: Option<&RawValue>) -> serde_json::Result<Option<Value>> {
-    raw.map(|raw| serde_json::from_str(raw.get())).transpose()
+/// What stands beside the content: not worth the reply when it cannot be kept.
+fn value(raw: Option<&RawValue>) -> Option<Value> {
+    let json = raw?.get();
+    if is_too_deep(json) {
+        return None;
+    }
+    serde_json::from_str(&mended(json)).ok()
 }
 
 /// The members of a JSON object in their order, each value as it stands there.
@@ -320,19 +329,13 @@ fn fields(object: &str) -> serde_json::Result<Vec<(String, String)>> {
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
             let mut fields = Vec::new();
             while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
-                fields.push((name, one_line(value.get())));
+                fields.push((name, kept(value.get())));
             }
             Ok(Fields(fields))
         }
     }
 
     serde_json::from_str(object).map(|Fields(fields)| fields)
-}
-
-/// JSON text without line breaks. Between its tokens they are blanks, inside strings there are none;
-/// a block must fit in a line of the transcript.
-pub(super) fn one_line(json: &str) -> String {
-    json.replace(['\n', '\r'], " ")
 }
 
 /// The start of `data`, for a message.

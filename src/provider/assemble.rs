@@ -1,5 +1,6 @@
 //! Events of a stream into a reply.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -8,8 +9,23 @@ use serde_json::Value;
 use crate::message::{ApiStopReason, Reply, RequestNumber, Usage};
 
 use super::StreamEvent;
-use super::anthropic::{Delta, Event, WireUsage};
+use super::anthropic::{self, Delta, Event, quote};
 use super::block::{DoneBlock, OpenBlock};
+use super::raw::mended;
+use super::usage::Reported;
+
+/// All blocks of a reply together take no more. The longest outputs of today's models are a few
+/// megabytes, and hundreds of replies may stream at once.
+const MAX_REPLY: usize = 64 * 1024 * 1024;
+
+/// What a block and one of its members count beside their bytes, so that memory is bounded for a
+/// reply of very many very small ones too.
+const BLOCK_SIZE: usize = 1024;
+const MEMBER_SIZE: usize = 64;
+
+/// More warnings about one reply, and longer ones, tell nothing new.
+const MAX_WARNINGS: usize = 20;
+const MAX_WARNING_BYTES: usize = 2000;
 
 /// Why no reply will come of a stream.
 #[derive(Debug, PartialEq)]
@@ -19,8 +35,10 @@ pub(super) enum StreamFault {
         error: Value,
         request_id: Option<String>,
     },
-    /// An event that makes no sense where it stands.
+    /// An event that makes no sense where it stands, or is too much.
     Protocol(String),
+    /// The end came before the reply was whole.
+    Truncated(String),
 }
 
 /// What of a stream has arrived.
@@ -30,10 +48,12 @@ pub(super) struct Assembler<'a> {
     used_ids: &'a HashSet<String>,
     id: Option<String>,
     model: Option<String>,
-    usage: Usage,
+    reported: Reported,
     stop_reason: Option<ApiStopReason>,
     stop_details: Value,
     blocks: Vec<Slot>,
+    /// What the blocks take, see [`MAX_REPLY`].
+    size: usize,
     warnings: Vec<String>,
     has_begun: bool,
     is_complete: bool,
@@ -58,10 +78,11 @@ impl<'a> Assembler<'a> {
             used_ids,
             id: None,
             model: None,
-            usage: Usage::default(),
+            reported: Reported::nothing(),
             stop_reason: None,
             stop_details: Value::Null,
             blocks: Vec::new(),
+            size: 0,
             warnings: Vec::new(),
             has_begun: false,
             is_complete: false,
@@ -70,7 +91,7 @@ impl<'a> Assembler<'a> {
 
     /// What has been reported of the reply's usage.
     pub(super) fn usage(&self) -> Usage {
-        self.usage
+        self.reported.usage()
     }
 
     /// Whether the server has begun to answer.
@@ -88,15 +109,36 @@ impl<'a> Assembler<'a> {
         self.is_complete
     }
 
-    /// Takes the next event.
+    /// Takes the data of the next event.
     pub(super) fn take(
+        &mut self,
+        data: &[u8],
+        on: &mut dyn FnMut(StreamEvent<'_>),
+    ) -> Result<(), StreamFault> {
+        // Some adapters end with a `[DONE]` that is no JSON.
+        if self.is_complete {
+            return Ok(());
+        }
+        let cause = match anthropic::decode(data) {
+            Ok(event) => return self.take_event(event, on),
+            Err(cause) => cause,
+        };
+        // Half a character is no reason to lose a reply. It is looked for only here, so that every
+        // other event is read once.
+        match std::str::from_utf8(data).map(mended) {
+            Ok(Cow::Owned(mended)) => {
+                let event = anthropic::decode(mended.as_bytes()).map_err(StreamFault::Protocol)?;
+                self.take_event(event, on)
+            }
+            _ => Err(StreamFault::Protocol(cause)),
+        }
+    }
+
+    fn take_event(
         &mut self,
         event: Event<'_>,
         on: &mut dyn FnMut(StreamEvent<'_>),
     ) -> Result<(), StreamFault> {
-        if self.is_complete {
-            return Ok(());
-        }
         match event {
             Event::BlockDelta { index, delta } => self.grow(index, delta, on)?,
             Event::BlockStart { index, fields } => self.begin_block(index, fields)?,
@@ -109,8 +151,7 @@ impl<'a> Assembler<'a> {
             } => {
                 self.id = id;
                 self.model = model;
-                self.usage = Usage::default();
-                self.update_usage(usage);
+                self.reported.begin(usage);
                 self.note_transformations(input_transformations);
                 if !std::mem::replace(&mut self.has_begun, true) {
                     on(StreamEvent::Began);
@@ -122,27 +163,26 @@ impl<'a> Assembler<'a> {
                 usage,
                 input_transformations,
             } => {
-                if let Some(name) = stop_reason {
+                if let Some(name) = stop_reason.filter(|name| !name.is_empty()) {
                     self.stop_reason = Some(ApiStopReason::from_name(&name));
                 }
                 if let Some(details) = stop_details {
                     self.stop_details = details;
                 }
-                self.update_usage(usage);
+                self.reported.update(usage);
                 self.note_transformations(input_transformations);
             }
-            Event::MessageStop => {
-                // A server that forgets to end its blocks has ended them all now.
-                for slot in 0..self.blocks.len() {
-                    self.end_slot(slot, on);
-                }
-                self.is_complete = true;
-            }
+            Event::MessageStop => self.complete(on)?,
             Event::Error { error, request_id } => {
                 return Err(StreamFault::Error { error, request_id });
             }
             Event::Ping => {}
-            Event::Unknown(kind) => self.warn(format!("the stream has an unknown event {kind:?}")),
+            Event::Unknown(kind) => {
+                self.warn(format!(
+                    "the stream has an unknown event {}",
+                    quote(kind.as_bytes())
+                ));
+            }
         }
         Ok(())
     }
@@ -157,7 +197,8 @@ impl<'a> Assembler<'a> {
         match &self.stop_reason {
             None => self.warn("the reply has no stop reason".to_owned()),
             Some(ApiStopReason::Other(name)) => {
-                self.warn(format!("the reply has an unknown stop reason {name:?}"));
+                let name = quote(name.as_bytes());
+                self.warn(format!("the reply has an unknown stop reason {name}"));
             }
             Some(_) => {}
         }
@@ -170,7 +211,8 @@ impl<'a> Assembler<'a> {
             text: String::new(),
             stop_reason: self.stop_reason,
             stop_details: self.stop_details,
-            usage: self.usage,
+            usage: self.reported.usage(),
+            usage_is_final: self.reported.is_final(),
             warnings: self.warnings,
             duration,
         };
@@ -190,11 +232,54 @@ impl<'a> Assembler<'a> {
         reply
     }
 
+    /// The message has ended.
+    fn complete(&mut self, on: &mut dyn FnMut(StreamEvent<'_>)) -> Result<(), StreamFault> {
+        self.expect_begun("the end of a message")?;
+        // A server that forgets to end its blocks has ended them all now.
+        for slot in 0..self.blocks.len() {
+            self.end_slot(slot, on);
+        }
+        let has_calls = self
+            .blocks
+            .iter()
+            .any(|slot| matches!(&slot.state, SlotState::Done(done) if done.call.is_some()));
+        // Calls speak for themselves; text without a reason to end may be any part of a reply.
+        if self.stop_reason.is_none() && !has_calls {
+            let cause = "the reply ended without a stop reason, so it may not be whole";
+            return Err(StreamFault::Truncated(cause.to_owned()));
+        }
+        self.is_complete = true;
+        Ok(())
+    }
+
+    fn expect_begun(&self, what: &str) -> Result<(), StreamFault> {
+        if self.has_begun {
+            return Ok(());
+        }
+        let cause = format!("{what} that never began: there was no message_start");
+        Err(StreamFault::Protocol(cause))
+    }
+
+    /// Counts what a block takes.
+    fn count(&mut self, bytes: usize) -> Result<(), StreamFault> {
+        self.size = self.size.saturating_add(bytes);
+        if self.size <= MAX_REPLY {
+            return Ok(());
+        }
+        let cause = format!("a reply over {} MiB is not taken", MAX_REPLY / 1024 / 1024);
+        Err(StreamFault::Protocol(cause))
+    }
+
     fn begin_block(
         &mut self,
         index: Option<usize>,
         fields: Vec<(String, String)>,
     ) -> Result<(), StreamFault> {
+        self.expect_begun("content of a message")?;
+        let members = fields
+            .iter()
+            .map(|(name, raw)| name.len() + raw.len() + MEMBER_SIZE);
+        self.count(BLOCK_SIZE + members.sum::<usize>())?;
         let mut block = OpenBlock::new(fields).map_err(StreamFault::Protocol)?;
         if let Some(id) = block.call_id()
             && (id.is_empty() || self.is_used(&id))
@@ -214,13 +299,22 @@ impl<'a> Assembler<'a> {
         delta: Delta<'_>,
         on: &mut dyn FnMut(StreamEvent<'_>),
     ) -> Result<(), StreamFault> {
+        self.count(match &delta {
+            Delta::Citation(citation) => citation.len() + MEMBER_SIZE,
+            delta => delta.size(),
+        })?;
         let slot = self.find(index, "a delta")?;
         let SlotState::Open(block) = &mut self.blocks[slot].state else {
             let cause = "a delta for a block that has ended";
             return Err(StreamFault::Protocol(cause.to_owned()));
         };
         match delta {
-            Delta::Unknown(kind) => self.warn(format!("the stream has an unknown delta {kind:?}")),
+            Delta::Unknown(kind) => {
+                self.warn(format!(
+                    "the stream has an unknown delta {}",
+                    quote(kind.as_bytes())
+                ));
+            }
             delta => {
                 block.grow(&delta);
                 if let Delta::Text(piece) = &delta
@@ -248,11 +342,15 @@ impl<'a> Assembler<'a> {
         let SlotState::Open(block) = &mut self.blocks[slot].state else {
             return;
         };
-        let done = block.close();
+        let mut done = block.close();
+        let warning = done.warning.take();
         if let Some(call) = &done.call {
             on(StreamEvent::CallComplete(call));
         }
         self.blocks[slot].state = SlotState::Done(done);
+        if let Some(warning) = warning {
+            self.warn(warning);
+        }
     }
 
     /// The newest block with `index`; the newest of all where a server gives none.
@@ -261,36 +359,6 @@ impl<'a> Assembler<'a> {
             .iter()
             .rposition(|slot| index.is_none() || slot.index == index)
             .ok_or_else(|| StreamFault::Protocol(format!("{what} of a block that never began")))
-    }
-
-    fn update_usage(&mut self, given: WireUsage) {
-        let usage = &mut self.usage;
-        for (figure, given) in [
-            (&mut usage.input_tokens, given.input_tokens),
-            (&mut usage.output_tokens, given.output_tokens),
-            (
-                &mut usage.cache_creation_input_tokens,
-                given.cache_creation_input_tokens,
-            ),
-            (
-                &mut usage.cache_creation_1h_input_tokens,
-                given
-                    .cache_creation
-                    .and_then(|split| split.ephemeral_1h_input_tokens),
-            ),
-            (
-                &mut usage.cache_read_input_tokens,
-                given.cache_read_input_tokens,
-            ),
-        ] {
-            if let Some(given) = given {
-                *figure = given;
-            }
-        }
-        // A part is not more than the whole, whatever a server says.
-        usage.cache_creation_1h_input_tokens = usage
-            .cache_creation_1h_input_tokens
-            .min(usage.cache_creation_input_tokens);
     }
 
     fn note_transformations(&mut self, transformations: Option<Value>) {
@@ -303,9 +371,20 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    fn warn(&mut self, warning: String) {
-        if !self.warnings.contains(&warning) {
-            self.warnings.push(warning);
+    fn warn(&mut self, mut warning: String) {
+        if warning.len() > MAX_WARNING_BYTES {
+            warning.truncate(warning.floor_char_boundary(MAX_WARNING_BYTES));
+            warning.push('…');
+        }
+        if self.warnings.contains(&warning) {
+            return;
+        }
+        match self.warnings.len() {
+            ..MAX_WARNINGS => self.warnings.push(warning),
+            MAX_WARNINGS => self
+                .warnings
+                .push("more warnings about this reply were left out".to_owned()),
+            _ => {}
         }
     }
 

@@ -3,12 +3,15 @@
 //! Blocks are kept member by member as they came, in their order, so that members we do not know and
 //! the spelling of numbers survive; only what came in pieces is written anew.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::message::{Block, BlockKind, ToolInput, ToolUse};
 
-use super::anthropic::{Delta, one_line};
+use super::anthropic::{Delta, quote};
+use super::raw::{MAX_DEPTH, is_too_deep, kept, mended};
 
 /// A block that still grows. What came in pieces is `Some`; the rest stays as it came.
 pub(super) struct OpenBlock {
@@ -23,11 +26,14 @@ pub(super) struct OpenBlock {
 
 /// A block that is whole.
 pub(super) struct DoneBlock {
-    /// `None` for a text block in which nothing is visible: the API would refuse it.
+    /// `None` for a text block in which nothing is visible, which the API would refuse, and for one that
+    /// cannot be kept.
     pub(super) block: Option<Block>,
     /// What is visible of a text block.
     pub(super) text: Option<String>,
     pub(super) call: Option<ToolUse>,
+    /// What was left out.
+    pub(super) warning: Option<String>,
 }
 
 impl OpenBlock {
@@ -77,7 +83,7 @@ impl OpenBlock {
             Delta::Thinking(piece) => append(thinking, "thinking", piece),
             Delta::Signature(piece) => append(signature, "signature", piece),
             Delta::InputJson(piece) => input.get_or_insert_default().push_str(piece),
-            Delta::Citation(citation) => citations.push(one_line(citation)),
+            Delta::Citation(citation) => citations.push(kept(citation)),
             Delta::Compaction(values) => {
                 for (name, value) in values {
                     set_field(fields, name, value.clone());
@@ -100,12 +106,29 @@ impl OpenBlock {
         let text = (kind == BlockKind::Text)
             .then(|| self.text.take().unwrap_or_else(|| initial(&fields, "text")));
         self.write_pieces(&mut fields);
+        let warning = self.leave_out_deep(&mut fields);
         let is_blank = text.as_ref().is_some_and(|text| text.trim().is_empty());
+        // Of a block that we know, what is too deep is an extra.
+        let is_kept = !is_blank && (warning.is_none() || kind != BlockKind::Other);
         DoneBlock {
-            block: (!is_blank).then(|| Block::from_wire(kind, render(&fields, text.as_deref()))),
+            block: is_kept.then(|| Block::from_wire(kind, render(&fields, text.as_deref()))),
             text: text.filter(|_| !is_blank),
             call,
+            warning,
         }
+    }
+
+    /// Takes out members that are nested so deep that the transcript could not be read back; the
+    /// warning says so.
+    fn leave_out_deep(&self, fields: &mut Vec<(String, String)>) -> Option<String> {
+        let count = fields.len();
+        fields.retain(|(_, raw)| !is_too_deep(raw));
+        (fields.len() < count).then(|| {
+            format!(
+                "content of a block of type {} was left out: it is nested deeper than {MAX_DEPTH} levels",
+                quote(self.kind.as_bytes())
+            )
+        })
     }
 
     /// The call of a `tool_use` block. `input` in `fields` becomes what goes back to the API, which
@@ -116,11 +139,19 @@ impl OpenBlock {
             let whole = raw_field(fields, "input").filter(|raw| *raw != "null");
             whole.unwrap_or("{}").clone_into(&mut raw);
         }
+        if let Cow::Owned(mended) = mended(&raw) {
+            raw = mended;
+        }
         let nothing = "{}".to_owned();
-        let (input, sent_back) = match serde_json::from_str(&raw) {
-            Ok(value @ Value::Object(_)) => (ToolInput::Json(value), one_line(raw.trim())),
-            Ok(value) => (ToolInput::Json(value), nothing),
-            Err(_) => (ToolInput::Unparseable(raw), nothing),
+        let value = if is_too_deep(raw.trim()) {
+            None
+        } else {
+            serde_json::from_str(&raw).ok()
+        };
+        let (input, sent_back) = match value {
+            Some(value @ Value::Object(_)) => (ToolInput::Json(value), kept(raw.trim())),
+            Some(value) => (ToolInput::Json(value), nothing),
+            None => (ToolInput::Unparseable(raw), nothing),
         };
         set_field(fields, "input", sent_back);
         ToolUse {
@@ -144,7 +175,7 @@ impl OpenBlock {
         if let Some(input) = self.input.take()
             && let Ok(raw) = serde_json::from_str::<&RawValue>(&input)
         {
-            set_field(fields, "input", one_line(raw.get()));
+            set_field(fields, "input", kept(raw.get()));
         }
         if !self.citations.is_empty() {
             let mut citations: Vec<String> = raw_field(fields, "citations")

@@ -10,7 +10,8 @@
 //! JOB/PROMPT/0001.response.body     the bytes of the answer
 //! ```
 //!
-//! The times are for people; a replay does not wait, except where a YAML file says so.
+//! The times are for people; a replay does not wait, except where a YAML file says so. Secrets are
+//! masked; what has none in it is recorded byte for byte.
 
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -163,6 +164,18 @@ pub(super) struct Recorded {
     /// The answer broke behind its recorded bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) broken: Option<RecordedFault>,
+}
+
+impl Recorded {
+    /// Masks what came from the server or tells of it.
+    pub(super) fn mask(&mut self, mask: &dyn Fn(&str) -> String) {
+        let headers = self.headers.iter_mut().map(|(_, value)| value);
+        let failure = self.failure.iter_mut().map(|failure| &mut failure.message);
+        let broken = self.broken.iter_mut().map(|broken| &mut broken.message);
+        for text in headers.chain(failure).chain(broken) {
+            *text = mask(text);
+        }
+    }
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

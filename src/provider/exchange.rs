@@ -15,10 +15,11 @@ use crate::message::{
 };
 use crate::net::{Client, Fault, FaultKind, Network, SetupError};
 
-use super::anthropic::{self, Event};
+use super::anthropic;
 use super::assemble::{Assembler, StreamFault};
 use super::cassette::{Cassette, CassetteError};
 use super::http::HttpTransport;
+use super::mask::Mask;
 use super::normalise::Places;
 use super::record::Recording;
 use super::replay::Replay;
@@ -36,6 +37,8 @@ const READ_SIZE: usize = 16 * 1024;
 
 /// Keys shorter than this are not masked in messages.
 const SHORTEST_SECRET: usize = 4;
+/// What stands where the key stood.
+const MASKED_KEY: &str = "[key]";
 
 /// What happens while a reply streams.
 #[derive(Debug, PartialEq)]
@@ -147,16 +150,21 @@ impl Provider {
     }
 
     /// The same provider, which also writes every request and its answer beneath `dir`, as a cassette.
-    /// An older recording of `prompt` (`JOB/PROMPT`) there is replaced.
+    /// An older recording of `prompt` (`JOB/PROMPT`) there is replaced. Every text in it goes through
+    /// `mask`, which gives it back without its secrets; the pieces of a block in one, when it streams.
     pub fn recording(
         self,
         dir: &Path,
         prompt: &str,
         places: &Places,
+        mask: Arc<dyn Fn(&str) -> String + Send + Sync>,
     ) -> Result<Self, CassetteError> {
-        let secret = self.secret.clone();
+        let mask: Mask = match self.secret.clone() {
+            Some(secret) => Arc::new(move |text| mask(&text.replace(&secret, MASKED_KEY))),
+            None => mask,
+        };
         let clock = Arc::clone(&self.settings.clock.steady);
-        let recording = Recording::new(self.transport, dir, prompt, places, secret, clock)?;
+        let recording = Recording::new(self.transport, dir, prompt, places, mask, clock)?;
         Ok(Self {
             transport: Box::new(recording),
             ..self
@@ -193,7 +201,7 @@ impl Provider {
                 failure.message = format!("{} (no byte for {limit:?})", failure.message);
             }
             if let Some(secret) = &self.secret {
-                failure.message = failure.message.replace(secret.as_str(), "[key]");
+                failure.message = failure.message.replace(secret.as_str(), MASKED_KEY);
             }
             failure
         })
@@ -305,20 +313,16 @@ impl Provider {
                     not_a_stream(what, &headers, bytes),
                 ));
             }
-            let fed = decoder.feed(bytes, &mut |data: &[u8]| {
-                // Some adapters end with a `[DONE]` that is no JSON.
-                if assembler.is_complete() {
-                    return Ok(());
-                }
-                let event: Event<'_> = anthropic::decode(data).map_err(StreamFault::Protocol)?;
-                assembler.take(event, on)
-            });
+            let fed = decoder.feed(bytes, &mut |data: &[u8]| assembler.take(data, on));
             fed.map_err(|fault| match fault {
                 StreamFault::Error { error, request_id } => {
                     failure::of_stream_error(what, &error, request_id)
                 }
                 StreamFault::Protocol(cause) => {
                     unsettled(FailureKind::Protocol, format!("{what}: {cause}"))
+                }
+                StreamFault::Truncated(cause) => {
+                    unsettled(FailureKind::Truncated, format!("{what}: {cause}"))
                 }
             })?;
         }

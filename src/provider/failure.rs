@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use crate::message::{Failure, FailureKind};
+use crate::message::{Billing, Failure, FailureKind, Usage};
 use crate::net::{Fault, FaultKind};
 
 /// How much of an error's body is kept in a message.
@@ -39,6 +39,7 @@ pub(super) fn of_status(
     };
     Failure {
         status: Some(status),
+        billing: billing(status),
         retry_after: retry_after(headers, now),
         should_retry: match header(headers, "x-should-retry") {
             Some("true") => Some(true),
@@ -50,6 +51,19 @@ pub(super) fn of_status(
             kind,
             format!("{what}: status {status}: {cause}{}", remedy(status)),
         )
+    }
+}
+
+/// What an answer with `status`, which is not 200, may have cost.
+///
+/// The provider bills no error of its own. 408, 502, 504 and the like are a gateway's word for an
+/// answer that it did not get or could not read: behind it a model may have written one, which is
+/// billed. So may the content of a success that is no 200.
+fn billing(status: u16) -> Billing {
+    match status {
+        500 | 501 | 503 | 529 => Billing::Nothing,
+        200..=299 | 408 | 500.. => Billing::Unknown(Usage::default()),
+        _ => Billing::Nothing,
     }
 }
 
@@ -67,14 +81,16 @@ pub(super) fn of_stream_error(what: &str, error: &Value, request_id: Option<Stri
         "conflict_error" => 409,
         "request_too_large" => 413,
         "rate_limit_error" => 429,
+        "timeout_error" => 504,
         "overloaded_error" => 529,
-        // `api_error`, `timeout_error`, and what is not known yet: it may pass.
+        // `api_error`, and what is not known yet: it may pass.
         _ => 500,
     };
     let kind = classify(status, &error, &text);
     let cause = error.description(&text);
     Failure {
         request_id,
+        billing: billing(status),
         ..Failure::new(kind, format!("{what}: error in the stream: {cause}"))
     }
 }
@@ -321,6 +337,29 @@ mod tests {
                 format!("POST x: error in the stream: {kind}: m")
             );
         }
+    }
+
+    #[test]
+    fn a_gateways_word_for_a_lost_answer_may_cost_and_a_refusal_does_not() {
+        let billed = |status| of_status("x", status, &[], "", SystemTime::UNIX_EPOCH).billing;
+        for status in [201, 204, 408, 502, 504, 520, 524] {
+            assert_eq!(
+                billed(status),
+                Billing::Unknown(Usage::default()),
+                "{status}"
+            );
+        }
+        for status in [
+            307, 400, 401, 402, 403, 404, 409, 413, 422, 429, 500, 501, 503, 529,
+        ] {
+            assert_eq!(billed(status), Billing::Nothing, "{status}");
+        }
+        let in_stream = |kind| of_stream_error("x", &json!({"type": kind}), None).billing;
+        assert_eq!(
+            in_stream("timeout_error"),
+            Billing::Unknown(Usage::default())
+        );
+        assert_eq!(in_stream("overloaded_error"), Billing::Nothing);
     }
 
     #[test]

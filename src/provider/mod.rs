@@ -19,12 +19,15 @@ mod cassette;
 mod exchange;
 mod failure;
 mod http;
+mod mask;
 mod normalise;
+mod raw;
 mod record;
 mod replay;
 mod script;
 mod sse;
 mod transport;
+mod usage;
 
 pub use auth::ApiKey;
 pub use cassette::{Cassette, CassetteError};

@@ -15,6 +15,7 @@ use super::cassette::{
     CassetteError, FORMAT, FORMAT_VERSION, MANIFEST, Recorded, RecordedFailure, RecordedFault,
     directory, file_name,
 };
+use super::mask::{Mask, mask_value, masked_body};
 use super::normalise::{Normaliser, Places};
 use super::transport::{Transport, WireBody, WireRequest, WireResponse};
 
@@ -32,11 +33,15 @@ const KEPT_HEADERS: [&str; 8] = [
     "date",
 ];
 
+/// A longer answer is not recorded: it is kept in memory until it has ended, and is the largest reply
+/// that is taken several times over.
+const MAX_ANSWER: usize = 256 * 1024 * 1024;
+
 pub(super) struct Recording {
     inner: Box<dyn Transport>,
     directory: PathBuf,
     normaliser: Normaliser,
-    secret: Option<String>,
+    mask: Mask,
     clock: Steady,
     count: AtomicUsize,
 }
@@ -47,7 +52,7 @@ impl Recording {
         root: &Path,
         prompt: &str,
         places: &Places,
-        secret: Option<String>,
+        mask: Mask,
         clock: Steady,
     ) -> Result<Self, CassetteError> {
         let directory = root.join(directory(prompt));
@@ -64,7 +69,7 @@ impl Recording {
             inner,
             directory,
             normaliser: Normaliser::new(places),
-            secret,
+            mask,
             clock,
             count: AtomicUsize::new(0),
         })
@@ -104,17 +109,17 @@ impl Transport for Recording {
         let number = self.count.fetch_add(1, Ordering::SeqCst) + 1;
         let body: Value =
             serde_json::from_str(&request.body.concat()).map_err(|error| self.failed(&error))?;
-        let text = format!("{:#}\n", self.normaliser.normal(body));
+        let mut normal = self.normaliser.normal(body);
+        mask_value(&mut normal, &*self.mask);
         let path = self.directory.join(file_name(number, "request.json"));
-        std::fs::write(path, masked(text.into_bytes(), self.secret.as_deref()))
-            .map_err(|error| self.failed(&error))?;
+        std::fs::write(path, format!("{normal:#}\n")).map_err(|error| self.failed(&error))?;
         let started = (self.clock)();
         let mut tape = Tape {
             base: self.directory.clone(),
             number,
             recorded: Recorded::default(),
             bytes: Vec::new(),
-            secret: self.secret.clone(),
+            mask: Arc::clone(&self.mask),
             clock: Arc::clone(&self.clock),
             started,
             is_written: false,
@@ -162,7 +167,7 @@ struct Tape {
     number: usize,
     recorded: Recorded,
     bytes: Vec<u8>,
-    secret: Option<String>,
+    mask: Mask,
     clock: Steady,
     started: Duration,
     is_written: bool,
@@ -180,25 +185,15 @@ impl Tape {
             return Ok(());
         }
         self.recorded.duration_ms = self.elapsed();
-        let secret = self.secret.as_deref();
+        self.recorded.mask(&*self.mask);
         let path = |end| self.base.join(file_name(self.number, end));
         if self.recorded.failure.is_none() {
-            let bytes = masked(std::mem::take(&mut self.bytes), secret);
+            let bytes = masked_body(&std::mem::take(&mut self.bytes), &*self.mask);
             std::fs::write(path("response.body"), bytes)?;
         }
         let mut text = serde_json::to_vec_pretty(&self.recorded)?;
         text.push(b'\n');
-        std::fs::write(path("response.json"), masked(text, secret))
-    }
-}
-
-/// `bytes` without the key, should a server have repeated it.
-fn masked(bytes: Vec<u8>, secret: Option<&str>) -> Vec<u8> {
-    let Some(secret) = secret else { return bytes };
-    match String::from_utf8(bytes) {
-        Ok(text) if text.contains(secret) => text.replace(secret, "[key]").into_bytes(),
-        Ok(text) => text.into_bytes(),
-        Err(error) => error.into_bytes(),
+        std::fs::write(path("response.json"), text)
     }
 }
 
@@ -217,6 +212,12 @@ impl Read for Taped {
             Ok(0) => {
                 self.tape.write()?;
                 Ok(0)
+            }
+            Ok(count) if self.tape.bytes.len() + count > MAX_ANSWER => {
+                let limit = MAX_ANSWER / 1024 / 1024;
+                Err(io::Error::other(format!(
+                    "an answer over {limit} MiB is not recorded"
+                )))
             }
             Ok(count) => {
                 self.tape.bytes.extend_from_slice(&buffer[..count]);

@@ -168,8 +168,9 @@ impl Transport for Replay {
             Answers::Scripted(replies) => replies.len(),
         };
         if position >= count {
+            let replies = if count == 1 { "reply" } else { "replies" };
             return Err(self.fail(format_args!(
-                "it has {count} replies for {}, and this is request {}",
+                "it has {count} {replies} for {}, and this is request {}",
                 self.prompt,
                 position + 1
             )));

@@ -40,14 +40,18 @@ impl History {
     }
 
     /// Appends a reply; `calls` are the ids of its calls. A reply without a block is left out, for the
-    /// API refuses empty messages.
+    /// API refuses empty messages. Without `usage` nothing is learned of what the input counts.
     pub fn push_reply(
         &mut self,
         blocks: &[Block],
         calls: impl IntoIterator<Item = String>,
-        usage: &Usage,
+        usage: Option<&Usage>,
     ) {
-        self.reported = Some((usage.prompt_tokens(), self.messages.len()));
+        // No request has no input: whoever reports none counts none.
+        let reported = usage.map(Usage::prompt_tokens).filter(|tokens| *tokens > 0);
+        if let Some(tokens) = reported {
+            self.reported = Some((tokens, self.messages.len()));
+        }
         self.open_calls.extend(calls);
         if !blocks.is_empty() {
             self.messages.push(Arc::new(Message {
@@ -213,12 +217,18 @@ mod tests {
             cache_read_input_tokens: 5,
             ..Usage::default()
         };
-        history.push_reply(std::slice::from_ref(&reply), [], &usage);
+        history.push_reply(std::slice::from_ref(&reply), [], Some(&usage));
         history.push_user(vec![prompt.clone()]);
         assert_eq!(
             request(&mut history, 2).1,
             12 + reply.input_bound() + prompt.input_bound() + 2000
         );
+        // What is not reported, or as nothing, changes nothing of what was.
+        for usage in [None, Some(&Usage::default())] {
+            let before = request(&mut history, 3).1;
+            history.push_reply(std::slice::from_ref(&reply), [], usage);
+            assert_eq!(request(&mut history, 4).1, before + reply.input_bound());
+        }
     }
 
     #[test]
@@ -233,7 +243,7 @@ mod tests {
                 block: 0
             }]
         );
-        history.push_reply(&[text("b")], [], &Usage::default());
+        history.push_reply(&[text("b")], [], None);
         history.push_user(vec![text("c"), text("d")]);
         let expected = [
             BlockPosition {
@@ -257,7 +267,7 @@ mod tests {
         let thinking = Block::from_wire(BlockKind::Thinking, r#"{"type":"thinking"}"#);
         let mut blocks = vec![thinking; 18];
         blocks.push(text("end"));
-        history.push_reply(&blocks, [], &Usage::default());
+        history.push_reply(&blocks, [], None);
         history.push_user(vec![text("b")]);
         assert_eq!(
             request(&mut history, 2).0.breakpoints,
@@ -282,7 +292,7 @@ mod tests {
     #[should_panic(expected = "a call lacks its answer")]
     fn no_request_leaves_while_a_call_lacks_its_answer() {
         let mut history = History::default();
-        history.push_reply(&[text("x")], ["toolu_1".to_owned()], &Usage::default());
+        history.push_reply(&[text("x")], ["toolu_1".to_owned()], None);
         request(&mut history, 1);
     }
 }

@@ -57,7 +57,8 @@ impl Machine {
     fn take_turn(&mut self, reply: &Reply) {
         self.turns += 1;
         let calls = reply.calls.iter().map(|call| call.id.clone());
-        self.history.push_reply(&reply.blocks, calls, &reply.usage);
+        let usage = reply.usage_is_final.then_some(&reply.usage);
+        self.history.push_reply(&reply.blocks, calls, usage);
         self.queue = Queue::new(&reply.calls);
         if !reply.text.trim().is_empty() {
             self.text.clone_from(&reply.text);

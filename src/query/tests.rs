@@ -75,6 +75,7 @@ fn reply_with(content: &str, stop_reason: ApiStopReason) -> Reply {
             output_tokens: 5,
             ..Usage::default()
         },
+        usage_is_final: true,
         warnings: vec![],
         duration: Duration::ZERO,
     }

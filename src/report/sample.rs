@@ -140,6 +140,7 @@ impl Sample {
             stop_reason: Some(stop_reason),
             stop_details: Value::Null,
             usage: usage(),
+            usage_is_final: true,
             warnings: vec![],
             duration: Duration::from_millis(90),
         };

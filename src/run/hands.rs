@@ -244,8 +244,8 @@ impl Hands {
     ) -> Told {
         self.tally.duration_api += took;
         match outcome {
-            Ok(reply) => {
-                let Settled { cost, overspent } = self.purse.settle(request, &reply);
+            Ok(mut reply) => {
+                let Settled { cost, overspent } = self.purse.settle(request, &mut reply);
                 self.tally.usage += reply.usage;
                 let reply = Arc::new(reply);
                 Told {

@@ -314,9 +314,13 @@ fn open_provider(shared: &Shared, prompt: &Prompt, place: &str) -> Result<Provid
         }
     };
     match &shared.record {
-        Some(directory) => provider
-            .recording(directory, place, &places)
-            .map_err(|error| error.to_string()),
+        Some(directory) => {
+            let redactor = Arc::clone(&shared.redactor);
+            let mask = Arc::new(move |text: &str| redactor.redact(text).into_owned());
+            provider
+                .recording(directory, place, &places, mask)
+                .map_err(|error| error.to_string())
+        }
         None => Ok(provider),
     }
 }

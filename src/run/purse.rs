@@ -6,6 +6,9 @@ use crate::budget::{self, Ledger, Reservation};
 use crate::message::{Billing, Failure, Reply, Request, RequestNumber};
 use crate::models::{self, Price, Usd};
 
+/// Said of a reply that cannot be priced.
+const NO_USAGE: &str = "the provider reported no usage; the whole reservation counts";
+
 /// What may be spent, what was, and what is set aside for requests that are out.
 pub(super) struct Purse {
     ledger: Ledger,
@@ -84,14 +87,26 @@ impl Purse {
         )
     }
 
-    /// A whole reply came: what it cost.
-    pub(super) fn settle(&mut self, request: RequestNumber, reply: &Reply) -> Settled {
+    /// A whole reply came: what it cost. One that nobody can price counts with its whole reservation as
+    /// unsettled, which a warning of the reply then says.
+    pub(super) fn settle(&mut self, request: RequestNumber, reply: &mut Reply) -> Settled {
+        let reservation = self.reserved.remove(&request);
         let price = self.price_of(reply);
+        if !reply.usage_is_final && price != Price::Free {
+            reply.warnings.push(NO_USAGE.to_owned());
+            if let Some(reservation) = reservation {
+                self.ledger.keep(reservation);
+            }
+            return Settled {
+                cost: Usd::ZERO,
+                overspent: None,
+            };
+        }
         let cost = budget::cost(&price, &reply.usage);
         if price != self.price {
             self.answered = Some(price);
         }
-        if let Some(reservation) = self.reserved.remove(&request) {
+        if let Some(reservation) = reservation {
             self.ledger.settle(reservation, cost);
         }
         let cap = self
@@ -164,7 +179,73 @@ fn fitting(worst: &dyn Fn(u64) -> Usd, left: Usd, wished: u64, floor: u64) -> u6
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use serde_json::Value;
+
     use super::*;
+    use crate::message::{Head, Usage};
+
+    fn reply(usage_is_final: bool) -> Reply {
+        Reply {
+            id: None,
+            request_id: None,
+            model: "m".into(),
+            blocks: vec![],
+            calls: vec![],
+            text: String::new(),
+            stop_reason: None,
+            stop_details: Value::Null,
+            usage: Usage {
+                input_tokens: 10,
+                output_tokens: 5,
+                ..Usage::default()
+            },
+            usage_is_final,
+            warnings: vec![],
+            duration: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_reply_that_cannot_be_priced_keeps_its_whole_reservation() {
+        let price = models::find("claude-haiku-4-5").unwrap().price.unwrap();
+        let cap = Usd::from_picos(1_000_000_000_000);
+        let mut purse = Purse::new(Some(cap), price, true);
+        let mut settle = |usage_is_final| {
+            let head = Head {
+                model: "m".into(),
+                system: String::new(),
+                tools: vec![],
+            };
+            let mut request = Request {
+                number: RequestNumber(1),
+                head: Arc::new(head),
+                max_tokens: 1000,
+                messages: vec![],
+                breakpoints: vec![],
+            };
+            let reserved = purse.reserve(&mut request, 1000, 1).unwrap();
+            let mut reply = reply(usage_is_final);
+            let cost = purse.settle(request.number, &mut reply).cost;
+            (
+                reserved,
+                cost,
+                purse.spent(),
+                purse.unsettled(),
+                reply.warnings,
+            )
+        };
+        let (reserved, cost, spent, unsettled, warnings) = settle(false);
+        assert!(reserved > Usd::ZERO);
+        assert_eq!((cost, spent, unsettled), (Usd::ZERO, Usd::ZERO, reserved));
+        assert_eq!(warnings, [NO_USAGE]);
+        let (_, cost, spent, still_unsettled, warnings) = settle(true);
+        assert!(Usd::ZERO < cost && cost < reserved);
+        assert_eq!((spent, still_unsettled), (cost, unsettled));
+        assert_eq!(warnings, [""; 0]);
+    }
 
     #[test]
     fn the_output_limit_is_lowered_to_what_fits_and_not_below_the_floor() {

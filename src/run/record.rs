@@ -81,10 +81,15 @@ impl Told {
                 })
             }
             // No turn, but it was paid for.
-            (Input::ReplyComplete { request, .. }, Detail::Replied { cost }) => {
+            (Input::ReplyComplete { request, reply, .. }, Detail::Replied { cost }) => {
+                let cost = if reply.usage_is_final {
+                    format!("cost {cost}")
+                } else {
+                    "did not say what it cost".to_owned()
+                };
                 Some(EventBody::Warning {
                     message: format!(
-                        "the reply to request {request} came after the end and cost {cost}"
+                        "the reply to request {request} came after the end and {cost}"
                     ),
                 })
             }
@@ -143,18 +148,12 @@ fn told_events(told: &Told, turn: u32, assistant: Uuid) -> Vec<EventBody> {
             }]
         }
         (Input::ReplyComplete { request, reply, .. }, Detail::Replied { cost }) => {
-            let assistant = EventBody::Assistant {
+            vec![EventBody::Assistant {
                 request: *request,
                 reply: reply.clone(),
                 turn,
                 cost: *cost,
-            };
-            let warning = |message: &String| EventBody::Warning {
-                message: message.clone(),
-            };
-            std::iter::once(assistant)
-                .chain(reply.warnings.iter().map(warning))
-                .collect()
+            }]
         }
         (Input::RequestFailed { request, failure }, Detail::Failed { unsettled }) => {
             vec![EventBody::RequestFailed {

@@ -539,6 +539,7 @@ mod tests {
             stop_reason: Some(ApiStopReason::ToolUse),
             stop_details: Value::Null,
             usage: Usage::default(),
+            usage_is_final: true,
             warnings: vec![],
             duration: Duration::from_millis(20),
         };

@@ -310,9 +310,16 @@ fn every_way_in_which_an_answer_fails_has_its_name_and_its_cost() {
         (
             status(502).body("text/html", "<h1>Bad Gateway</h1>").close(),
             FailureKind::Server,
-            Billing::Nothing,
+            nothing_known,
             false,
             "status 502: <h1>Bad Gateway</h1>",
+        ),
+        (
+            status(503).body("text/plain", "down"),
+            FailureKind::Server,
+            Billing::Nothing,
+            false,
+            "status 503: down",
         ),
         (
             status(307).header("location", "http://elsewhere/"),
@@ -325,6 +332,41 @@ fn every_way_in_which_an_answer_fails_has_its_name_and_its_cost() {
         let shown = format!("{answer:?}");
         let expected = (kind, billing, had_output, cause.to_owned());
         assert_eq!(seen(one(answer, patient())), expected, "{shown}");
+    }
+}
+
+#[test]
+fn a_reply_that_lacks_its_beginning_or_its_reason_to_end_is_none() {
+    let start = json!({"type": "message_start", "message": {"usage": {"input_tokens": 10}}});
+    let text = json!({"type": "text", "text": "a"});
+    let text = json!({"type": "content_block_start", "content_block": text});
+    let stop = json!({"type": "message_stop"});
+    let known = Billing::Unknown(Usage {
+        input_tokens: 10,
+        ..Usage::default()
+    });
+    for (events, kind, billing, had_output, cause) in [
+        (
+            vec![&start, &text, &stop],
+            FailureKind::Truncated,
+            known,
+            true,
+            "the reply ended without a stop reason, so it may not be whole",
+        ),
+        (
+            vec![&text, &stop],
+            FailureKind::Protocol,
+            Billing::Unknown(Usage::default()),
+            false,
+            "content of a message that never began: there was no message_start",
+        ),
+    ] {
+        let lines: Vec<String> = events
+            .iter()
+            .map(|event| format!("data: {event}\n\n"))
+            .collect();
+        let expected = (kind, billing, had_output, cause.to_owned());
+        assert_eq!(seen(one(raw(lines.concat()), patient())), expected);
     }
 }
 
@@ -543,7 +585,12 @@ fn what_was_recorded_is_replayed_to_the_same_replies_and_failures() {
     ]);
     let live = provider(&server.url(), patient());
     let live = live
-        .recording(directory.path(), "a job/p", &places())
+        .recording(
+            directory.path(),
+            "a job/p",
+            &places(),
+            Arc::new(str::to_owned),
+        )
         .unwrap();
     // The same conversation on two machines.
     let conversation = |provider: &Provider, workspace: &str| {
@@ -611,6 +658,91 @@ fn what_was_recorded_is_replayed_to_the_same_replies_and_failures() {
     assert!(
         error.ends_with("it has no recording of \"b/p\"; it has: a%20job/p"),
         "{error}"
+    );
+}
+
+#[test]
+fn a_recording_holds_no_secret_even_when_the_model_wrote_it_in_pieces() {
+    let directory = tempfile::tempdir().unwrap();
+    let events = [
+        json!({"type": "message_start", "message": {"usage": {"input_tokens": 1}}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "it is hun"}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "ter22."}}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}),
+        json!({"type": "message_stop"}),
+    ];
+    let events = events.map(|event| format!("data: {event}\n\n")).concat();
+    let server = Server::start([
+        raw(events),
+        status(500)
+            .header("request-id", "of-hunter22")
+            .error("api_error", "no hunter22 here"),
+    ]);
+    let mask = Arc::new(|text: &str| text.replace("hunter22", "***"));
+    let live = provider(&server.url(), patient())
+        .recording(directory.path(), "j/p", &places(), mask)
+        .unwrap();
+    let history = [user("the password is hunter22")];
+    let reply = send(&live, &request(1, &history)).unwrap();
+    assert_eq!(reply.text, "it is hunter22.", "the run itself sees it");
+    send(&live, &request(2, &history)).unwrap_err();
+    server.finish();
+    for entry in std::fs::read_dir(directory.path().join("j/p")).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        assert!(
+            !text.contains("hunter22") && !text.contains("ter22"),
+            "{text}"
+        );
+    }
+    let masked = [user("the password is ***")];
+    let replayed = replay(directory.path(), "j/p", Matching::Strict, patient());
+    let reply = send(&replayed, &request(1, &masked)).unwrap();
+    assert_eq!(
+        (reply.text.as_str(), reply.usage_is_final),
+        ("it is ***.", true)
+    );
+    let failure = send(&replayed, &request(2, &masked)).unwrap_err();
+    assert_eq!(failure.request_id.as_deref(), Some("of-***"));
+    assert!(
+        failure.message.ends_with("no *** here"),
+        "{}",
+        failure.message
+    );
+}
+
+#[test]
+fn what_is_recorded_is_byte_for_byte_what_came() {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = std::fs::read("fixtures/sse/16-framing-oddities.sse").unwrap();
+    let server = Server::start([raw(bytes.clone())]);
+    let live = provider(&server.url(), patient())
+        .recording(directory.path(), "j/p", &places(), Arc::new(str::to_owned))
+        .unwrap();
+    send(&live, &request(1, &[user("hi")])).unwrap();
+    server.finish();
+    let recorded = std::fs::read(directory.path().join("j/p/0001.response.body")).unwrap();
+    assert_eq!(recorded, bytes);
+}
+
+#[test]
+fn a_cassette_of_one_reply_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("one.yaml");
+    std::fs::write(&path, "replies: [{text: a}]\n").unwrap();
+    let provider = replay(&path, "j/p", Matching::Order, patient());
+    assert!(
+        send(&provider, &request(1, &[user("hi")]))
+            .unwrap()
+            .usage_is_final
+    );
+    let failure = send(&provider, &request(2, &[user("hi")])).unwrap_err();
+    assert!(
+        failure
+            .message
+            .ends_with("it has 1 reply for j/p, and this is request 2"),
+        "{}",
+        failure.message
     );
 }
 

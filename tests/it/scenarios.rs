@@ -418,6 +418,65 @@ fn a_stream_that_is_cut_is_tried_again_and_its_reservation_stays_taken() {
 }
 
 #[test]
+fn a_reply_without_usage_counts_with_its_whole_reservation_and_never_as_nothing() {
+    let call = || reply().tool_use("Read", json!({"file_path": "a.txt"}));
+    for usage in [
+        json!({}),
+        json!({"input_tokens": -10, "output_tokens": 5}),
+        json!(null),
+    ] {
+        let answers = vec![call().usage(usage), reply().text("ok")];
+        let (ran, _) = run(JOB, answers, &PASSED);
+        let prompt = ran.prompt(0);
+        // 16 000 output tokens at 10 dollars a million, and some input.
+        assert!(
+            prompt["cost_unsettled_usd"].as_f64().unwrap() > 0.16,
+            "{prompt}"
+        );
+        // The second reply alone.
+        assert_eq!(ran.run_json()["total_cost_usd"], 0.000_07);
+        let warnings = prompt["warnings"].to_string();
+        assert!(
+            warnings.contains("the provider reported no usage"),
+            "{warnings}"
+        );
+        let reserved: Vec<f64> = ran
+            .transcript("job/prompt-1")
+            .iter()
+            .filter(|line| line["subtype"] == "request")
+            .map(|line| line["reserved_usd"].as_f64().unwrap())
+            .collect();
+        assert!(
+            reserved[1] > reserved[0],
+            "its input is not less for not being counted"
+        );
+    }
+    let job = JOB.replace("max_budget_usd: 1", "max_budget_usd: 0.18");
+    let expected = Expected {
+        code: 1,
+        outcome: "failed",
+        reason: "max_budget_usd",
+        requests: 1,
+    };
+    run(&job, vec![call().usage(json!({}))], &expected);
+}
+
+#[test]
+fn a_gateway_that_loses_an_answer_leaves_its_cost_open() {
+    for code in [408, 502, 504] {
+        let lost = status(code)
+            .header("retry-after-ms", "5")
+            .body("text/html", "<html>");
+        let (ran, _) = run(JOB, vec![lost, reply().text("ok")], &PASSED);
+        let prompt = ran.prompt(0);
+        assert!(
+            prompt["cost_unsettled_usd"].as_f64().unwrap() > 0.1,
+            "{prompt}"
+        );
+    }
+}
+
+#[test]
 fn a_stream_that_falls_silent_is_dropped_at_the_idle_limit() {
     let silent = || reply().text("half").stall_after(300);
     let (ran, _) = run(JOB, vec![silent(), reply().text("whole")], &PASSED);

@@ -4,7 +4,6 @@ use serde_json::{Map, json};
 
 use crate::message::{Block, BlockKind, ToolInput, ToolUse};
 
-use super::super::anthropic::decode;
 use super::super::sse::Decoder;
 use super::*;
 
@@ -32,8 +31,7 @@ fn run<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, used: &[&str]) -> Outcome
     let mut fault = None;
     for piece in pieces {
         let fed = decoder.feed(piece, &mut |data: &[u8]| {
-            let event = decode(data).map_err(StreamFault::Protocol)?;
-            assembler.take(event, &mut |event| match event {
+            assembler.take(data, &mut |event| match event {
                 StreamEvent::Began => began += 1,
                 StreamEvent::TextDelta(text) => deltas.push_str(text),
                 StreamEvent::CallComplete(call) => calls.push(call.clone()),
@@ -351,7 +349,13 @@ fn g35_a_call_without_arguments_has_none() {
     );
 }
 
+/// What becomes of `events` behind a `message_start`.
 fn stream(events: &[Value]) -> Outcome {
+    let start = json!({"type": "message_start", "message": {}});
+    bare_stream(&[&[start], events].concat())
+}
+
+fn bare_stream(events: &[Value]) -> Outcome {
     let lines: Vec<String> = events
         .iter()
         .map(|event| format!("data: {event}\n\n"))
@@ -366,6 +370,10 @@ fn whole(events: &[Value]) -> Reply {
     }
 }
 
+fn end() -> Value {
+    json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}})
+}
+
 fn start(index: usize, block: &Value) -> Value {
     json!({"type": "content_block_start", "index": index, "content_block": block})
 }
@@ -378,10 +386,11 @@ fn grow(index: usize, delta: &Value) -> Value {
 fn a_sloppy_server_is_understood() {
     let stop = json!({"type": "message_stop"});
     let hello = json!({"type": "text_delta", "text": "hello"});
-    // Neither message_start nor the end of a block.
+    // Neither a model nor the end of a block.
     let reply = whole(&[
         start(0, &json!({"type": "text"})),
         grow(0, &hello),
+        end(),
         stop.clone(),
     ]);
     assert_eq!(
@@ -392,8 +401,7 @@ fn a_sloppy_server_is_understood() {
         &**reply.blocks[0].json(),
         r#"{"type":"text","text":"hello"}"#
     );
-    assert_eq!(reply.warnings, ["the reply has no stop reason"]);
-    // All of it in the beginning, and input that came at once.
+    // No stop reason, all of it in the beginning, and input that came at once.
     let call = json!({"type": "tool_use", "id": "t", "name": "Read", "input": {"b": 1}});
     let reply = whole(&[
         start(0, &json!({"type": "text", "text": "a"})),
@@ -402,6 +410,7 @@ fn a_sloppy_server_is_understood() {
     ]);
     assert_eq!(reply.text, "a");
     assert_eq!(reply.calls[0].input, ToolInput::Json(json!({"b": 1})));
+    assert_eq!(reply.warnings, ["the reply has no stop reason"]);
     // One index for all blocks.
     let reply = whole(&[
         start(0, &json!({"type": "text", "text": ""})),
@@ -409,6 +418,7 @@ fn a_sloppy_server_is_understood() {
         json!({"type": "content_block_stop", "index": 0}),
         start(0, &json!({"type": "text", "text": ""})),
         grow(0, &hello),
+        end(),
         stop,
     ]);
     assert_eq!(reply.text, "hellohello");
@@ -435,6 +445,242 @@ fn what_makes_no_sense_is_a_fault_not_a_short_reply() {
         let fault = StreamFault::Protocol(cause.to_owned());
         assert_eq!(stream(&events).ended, Ended::Fault(fault));
     }
+}
+
+#[test]
+fn nothing_of_a_message_comes_before_its_beginning() {
+    let text = start(0, &json!({"type": "text", "text": "a"}));
+    let stop = json!({"type": "message_stop"});
+    for (events, cause) in [
+        (vec![text, end(), stop.clone()], "content of a message"),
+        (vec![end(), stop], "the end of a message"),
+    ] {
+        let cause = format!("{cause} that never began: there was no message_start");
+        assert_eq!(
+            bare_stream(&events).ended,
+            Ended::Fault(StreamFault::Protocol(cause))
+        );
+    }
+}
+
+#[test]
+fn a_reply_without_a_stop_reason_is_whole_only_when_it_has_calls() {
+    let text = start(0, &json!({"type": "text", "text": "Deleting the"}));
+    let stop = json!({"type": "message_stop"});
+    let empty = json!({"type": "message_delta", "delta": {"stop_reason": ""}});
+    let cause = "the reply ended without a stop reason, so it may not be whole";
+    for events in [
+        vec![stop.clone()],
+        vec![text.clone(), stop.clone()],
+        vec![text.clone(), empty, stop.clone()],
+    ] {
+        let fault = StreamFault::Truncated(cause.to_owned());
+        assert_eq!(stream(&events).ended, Ended::Fault(fault));
+    }
+    let call = start(1, &json!({"type": "tool_use", "id": "t", "name": "Read"}));
+    let reply = whole(&[text, call, stop]);
+    assert_eq!((reply.calls.len(), reply.stop_reason), (1, None));
+    assert_eq!(reply.warnings, ["the reply has no stop reason"]);
+}
+
+#[test]
+fn a_reply_that_is_too_large_is_not_read_on() {
+    let fault = || StreamFault::Protocol("a reply over 64 MiB is not taken".to_owned());
+    let used = HashSet::new();
+    let text = start(0, &json!({"type": "text"})).to_string();
+    for event in [
+        grow(0, &json!({"type": "text_delta", "text": "1234"})),
+        grow(0, &json!({"type": "thinking_delta", "thinking": "1234"})),
+        grow(0, &json!({"type": "signature_delta", "signature": "1234"})),
+        grow(
+            0,
+            &json!({"type": "input_json_delta", "partial_json": "1234"}),
+        ),
+        grow(0, &json!({"type": "citations_delta", "citation": [1]})),
+        grow(0, &json!({"type": "compaction_delta", "content": "12"})),
+        start(1, &json!({"type": "text"})),
+    ] {
+        let take = |assembler: &mut Assembler<'_>| {
+            assembler.take(event.to_string().as_bytes(), &mut |_| {})
+        };
+        let mut assembler = Assembler::new(RequestNumber(1), &used);
+        assembler.has_begun = true;
+        assembler.take(text.as_bytes(), &mut |_| {}).unwrap();
+        let before = assembler.size;
+        take(&mut assembler).unwrap();
+        let taken = assembler.size - before;
+        assert!(taken >= 4, "{event}");
+        assembler.size = MAX_REPLY - taken;
+        assert_eq!(take(&mut assembler), Ok(()), "{event}");
+        assert_eq!(take(&mut assembler), Err(fault()), "{event}");
+    }
+}
+
+#[test]
+fn a_reply_has_few_and_short_warnings() {
+    let unknown = |number: usize| json!({"type": format!("x{number}{}", "y".repeat(5000))});
+    let mut events: Vec<Value> = (0..100).map(unknown).collect();
+    events.extend([end(), json!({"type": "message_stop"})]);
+    let warnings = whole(&events).warnings;
+    assert_eq!(warnings.len(), MAX_WARNINGS + 1);
+    assert!(warnings.iter().all(|warning| warning.len() < 300));
+    assert_eq!(
+        warnings[MAX_WARNINGS],
+        "more warnings about this reply were left out"
+    );
+}
+
+#[test]
+fn a_reply_is_priced_by_its_last_figures_and_lost_for_none() {
+    let text = start(0, &json!({"type": "text", "text": "a"}));
+    let begin =
+        |usage: &str| format!(r#"data: {{"type":"message_start","message":{{"usage":{usage}}}}}"#);
+    for (input, output, expected) in [
+        (
+            r#"{"input_tokens":10.0}"#,
+            r#"{"output_tokens":"5"}"#,
+            (10, 5, true),
+        ),
+        (r#"{"input_tokens":10}"#, "{}", (10, 0, false)),
+        ("null", r#"{"output_tokens":5}"#, (0, 5, false)),
+        (
+            r#"{"input_tokens":-5}"#,
+            r#"{"output_tokens":5}"#,
+            (0, 5, false),
+        ),
+        (
+            r#"{"input_tokens":10}"#,
+            r#"{"output_tokens":1e400}"#,
+            (10, 0, false),
+        ),
+        ("[]", r#""none""#, (0, 0, false)),
+    ] {
+        let delta = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":"#;
+        let events = format!(
+            "{}\n\ndata: {text}\n\ndata: {delta}{output}}}\n\ndata: {}\n\n",
+            begin(input),
+            json!({"type": "message_stop"})
+        );
+        let Ended::Whole(reply) = run([events.as_bytes()], &[]).ended else {
+            panic!("{events}")
+        };
+        let usage = reply.usage;
+        assert_eq!(
+            (
+                usage.input_tokens,
+                usage.output_tokens,
+                reply.usage_is_final
+            ),
+            expected,
+            "{events}"
+        );
+    }
+    assert!(reply_of("01-text.sse").0.usage_is_final);
+}
+
+/// What becomes of the data of `events`, which `json!` could not write.
+fn whole_of(events: &[&str]) -> Reply {
+    let start = r#"{"type":"message_start","message":{}}"#;
+    let ends = [
+        end().to_string(),
+        json!({"type": "message_stop"}).to_string(),
+    ];
+    let events = [start].into_iter().chain(events.iter().copied());
+    let lines: Vec<String> = events
+        .chain(ends.iter().map(String::as_str))
+        .map(|event| format!("data: {event}\n\n"))
+        .collect();
+    match run([lines.concat().as_bytes()], &[]).ended {
+        Ended::Whole(reply) => *reply,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn half_a_character_does_not_cost_the_reply() {
+    let grow = |index: usize, delta: &str| {
+        format!(r#"{{"type":"content_block_delta","index":{index},"delta":{{{delta}}}}}"#)
+    };
+    let events = [
+        start(
+            0,
+            &json!({"type": "thinking", "thinking": "", "signature": ""}),
+        )
+        .to_string(),
+        grow(0, r#""type":"thinking_delta","thinking":"a\udc00b""#),
+        start(1, &json!({"type": "text", "text": ""})).to_string(),
+        grow(1, r#""type":"text_delta","text":"c\ud800d \ud83d\ude00""#),
+        start(2, &json!({"type": "tool_use", "id": "t", "name": "N"})).to_string(),
+        // In the piece itself, and in the arguments that it is a piece of.
+        grow(
+            2,
+            r#""type":"input_json_delta","partial_json":"{\"a\":\"\ud800\",""#,
+        ),
+        grow(
+            2,
+            r#""type":"input_json_delta","partial_json":"\"b\":\"\\ud800 \\ud83d""#,
+        ),
+        grow(
+            2,
+            r#""type":"input_json_delta","partial_json":"\\ude00\"}""#,
+        ),
+        r#"{"type":"content_block_start","index":3,"content_block":{"type":"new","x":"\ud800"}}"#
+            .to_owned(),
+    ];
+    let events: Vec<&str> = events.iter().map(String::as_str).collect();
+    let reply = whole_of(&events);
+    assert_eq!(reply.text, "c\u{fffd}d 😀");
+    let input = json!({"a": "\u{fffd}", "b": "\u{fffd} 😀"});
+    assert_eq!(reply.calls[0].input, ToolInput::Json(input.clone()));
+    assert_eq!(
+        parsed(&reply.blocks),
+        [
+            json!({"type": "thinking", "thinking": "a\u{fffd}b", "signature": ""}),
+            json!({"type": "text", "text": "c\u{fffd}d 😀"}),
+            json!({"type": "tool_use", "id": "t", "name": "N", "input": input}),
+            json!({"type": "new", "x": "\u{fffd}"}),
+        ]
+    );
+}
+
+#[test]
+fn what_is_nested_too_deep_to_be_read_back_is_left_out() {
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let block = |index: usize, members: &str| {
+        format!(r#"{{"type":"content_block_start","index":{index},"content_block":{{{members}}}}}"#)
+    };
+    let events = [
+        block(0, &format!(r#""type":"future","x":{deep}"#)),
+        block(1, &format!(r#""type":"text","text":"a","x":{deep}"#)),
+        block(
+            2,
+            &format!(r#""type":"tool_use","id":"t","name":"N","input":{{"a":{deep}}}"#),
+        ),
+        format!(r#"{{"type":"message_delta","delta":{{"stop_details":{deep}}}}}"#),
+    ];
+    let events: Vec<&str> = events.iter().map(String::as_str).collect();
+    let reply = whole_of(&events);
+    assert_eq!(
+        parsed(&reply.blocks),
+        [
+            json!({"type": "text", "text": "a"}),
+            json!({"type": "tool_use", "id": "t", "name": "N", "input": {}}),
+        ]
+    );
+    assert_eq!(
+        reply.calls[0].input,
+        ToolInput::Unparseable(format!(r#"{{"a":{deep}}}"#))
+    );
+    assert_eq!(
+        (reply.text.as_str(), reply.stop_details),
+        ("a", Value::Null)
+    );
+    let left_out = |kind| {
+        format!(
+            "content of a block of type {kind:?} was left out: it is nested deeper than 120 levels"
+        )
+    };
+    assert_eq!(reply.warnings, [left_out("future"), left_out("text")]);
 }
 
 #[test]
