@@ -12,7 +12,7 @@ use super::fault::{Fault, Faults, quote};
 use super::file::{self, Reader};
 use super::job::Job;
 use super::locate::{Span, Text};
-use super::node;
+use super::parse;
 use super::prompt::NOWHERE;
 use super::resolve::{self, Surroundings};
 use super::source::{Overrides, Source};
@@ -109,7 +109,7 @@ fn load_one(
         Err(error) => return refuse(&String::from_utf8_lossy(&bytes), not_utf8(&bytes, error)),
     };
     let text = Text::new(text);
-    let (root, repeated) = match node::parse(&text) {
+    let (root, repeated) = match parse::tree(&text) {
         Ok(tree) => tree,
         Err(fault) => return refuse(text.whole, fault),
     };

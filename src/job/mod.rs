@@ -20,13 +20,16 @@ mod load;
 mod locate;
 mod model;
 mod node;
+mod parse;
 mod prompt;
 mod providers;
 mod resolve;
 mod rules;
 mod settings;
 mod source;
+mod syntax;
 mod value;
+mod walk;
 
 pub use diagnostic::{Diagnostic, Severity, render};
 pub use job::{Check, Env, Job, Limits, Matching, ModelChoice, ModelFacts, OnDenied, Prompt};
