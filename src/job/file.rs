@@ -33,14 +33,15 @@ pub(super) struct File {
     pub(super) prompts: Vec<PromptEntry>,
     pub(super) providers: Vec<ProviderEntry>,
     pub(super) matching: Option<Matching>,
-    /// Where faults of the whole job are shown: the key `prompts`, else the first.
+    /// Where faults of the whole job are shown: the key `prompts`, else the first; `None` when the file
+    /// is no mapping, and there is nothing to judge.
     pub(super) span: Option<Span>,
 }
 
 /// The keys that a job and a prompt share. What a prompt says wins; of a mapping, key by key.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
-    /// The keys that are written, even where the value is faulty.
+    /// The keys that are written, even where the value is faulty or the name mistyped.
     pub(super) written: Vec<String>,
     pub(super) model: Option<At<String>>,
     pub(super) system: Option<String>,
@@ -63,7 +64,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Whether a key is written, faulty or not.
+    /// Whether a key is written, faulty and mistyped or not.
     pub(super) fn says(&self, key: &str) -> bool {
         self.written.iter().any(|written| written == key)
     }
@@ -88,7 +89,7 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> File {
         );
         return file;
     };
-    file.span = entries.first().map(|entry| entry.key.span);
+    file.span = Some(entries.first().map_or(root.span, |entry| entry.key.span));
     let mut has_prompts = false;
     for entry in entries {
         // Who wrote `prompt` is told what is meant.
@@ -97,7 +98,9 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> File {
             file.span = Some(entry.key.span);
         }
         if !job_key(reader, &mut file, entry) && !shared_key(reader, &mut file.settings, entry) {
-            unknown_job_key(&mut reader.faults, entry);
+            let meant = unknown_job_key(&mut reader.faults, entry);
+            has_prompts |= meant == Some("prompts");
+            file.settings.written.extend(meant.map(str::to_owned));
         }
     }
     if !has_prompts {
@@ -195,7 +198,8 @@ fn replay(faults: &mut Faults, node: &Node) -> Option<Matching> {
     matching
 }
 
-fn unknown_job_key(faults: &mut Faults, entry: &Entry) {
+/// Notes a key that a job does not have, and gives the name that was probably meant.
+fn unknown_job_key(faults: &mut Faults, entry: &Entry) -> Option<&'static str> {
     let key = entry.key.text.as_str();
     if PROMPT_ONLY.contains(&key) {
         let help = if key == "prompt" {
@@ -208,8 +212,8 @@ fn unknown_job_key(faults: &mut Faults, entry: &Entry) {
             format!("{} is a key of a prompt, not of the job", quote(key)),
             help,
         );
-        return;
+        return None;
     }
     let known = [JOB_ONLY, SHARED].concat();
-    keys::unknown_key(faults, entry, "in the job file", &known);
+    keys::unknown_key(faults, entry, "in the job file", &known)
 }

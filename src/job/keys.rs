@@ -210,24 +210,38 @@ const ELSEWHERE: &[(&str, &str)] = &[
 /// So many names are told at once when none of them is near.
 const FEW: usize = 8;
 
-/// Notes a key that the mapping does not have, with the name that was probably meant.
-pub(super) fn unknown_key(faults: &mut Faults, entry: &Entry, within: &str, known: &[&str]) {
+/// Notes a key that the mapping does not have, and gives the name that was probably meant: that name is
+/// then not missing as well.
+pub(super) fn unknown_key<'k>(
+    faults: &mut Faults,
+    entry: &Entry,
+    within: &str,
+    known: &[&'k str],
+) -> Option<&'k str> {
     let written = entry.key.text.as_str();
     let message = format!("unknown key {} {within}", quote(written));
     if faults.is_hopeless() {
         faults.push(Fault::error(entry.key.span, message));
-        return;
+        return None;
     }
-    let elsewhere = ELSEWHERE
-        .iter()
-        .find(|(name, ours)| *name == written && known.contains(ours))
-        .map(|(_, ours)| *ours);
-    let help = match elsewhere.or_else(|| nearest(written, known.iter().copied())) {
+    let meant = meant(written, known);
+    let help = match meant {
         Some(near) => format!("did you mean `{near}`?"),
         None if known.len() <= FEW => format!("known here: {}", known.join(", ")),
         None => "no key has a name like it".to_owned(),
     };
     faults.error(entry.key.span, message, help);
+    meant
+}
+
+/// The known name that was probably meant by an unknown one.
+pub(super) fn meant<'k>(written: &str, known: &[&'k str]) -> Option<&'k str> {
+    ELSEWHERE
+        .iter()
+        .filter(|(name, _)| *name == written)
+        .find_map(|(_, ours)| known.iter().find(|name| *name == ours))
+        .copied()
+        .or_else(|| nearest(written, known.iter().copied()))
 }
 
 /// Deals with a key that is known and not built; `false` when it is not such a key.

@@ -1,6 +1,6 @@
 //! Who answers: from `model`, the environment and the command line to a choice with limits and price.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::models;
 
@@ -15,14 +15,21 @@ use super::source::Source;
 const DEFAULT: &str = "anthropic/claude-sonnet-5-5";
 
 /// A model as somebody named it.
-pub(super) struct Named<'a> {
-    pub(super) text: &'a str,
+pub(super) struct Named {
+    pub(super) text: String,
     /// Where to show a fault.
     pub(super) span: Span,
     /// Where it was named, when that was not the file; in front of the message.
     pub(super) origin: Option<&'static str>,
     /// What a relative `replay/PATH` is relative to.
-    pub(super) base: &'a Path,
+    pub(super) base: PathBuf,
+}
+
+impl Named {
+    /// Whether a cassette is to answer, whether or not it is there.
+    pub(super) fn is_replay(&self) -> bool {
+        self.text.trim_start().starts_with("replay/")
+    }
 }
 
 /// Who names the model when neither command line nor file does.
@@ -35,7 +42,7 @@ pub(super) fn default_name(source: &dyn Source) -> (String, Option<&'static str>
 
 /// The choice, or the fault in the name.
 pub(super) fn choose(
-    named: &Named<'_>,
+    named: &Named,
     file: &File,
     source: &dyn Source,
 ) -> Result<ModelChoice, Fault> {

@@ -58,7 +58,9 @@ fn provider(faults: &mut Faults, entry: &Entry) -> Option<ProviderEntry> {
                 format!("`{key}` cannot be set in a job file"),
                 "addresses and keys come from the environment or the command line alone: who can edit the job file must not redirect the key",
             ),
-            _ => keys::unknown_key(faults, entry, "in `providers`", &known),
+            _ => {
+                keys::unknown_key(faults, entry, "in `providers`", &known);
+            }
         }
     }
     Some(provider)
@@ -86,7 +88,10 @@ fn price(faults: &mut Faults, node: &Node) -> Option<Price> {
                 prices[kind] = value::price(faults, &format!("price.{key}"), &entry.value);
                 is_faulty |= prices[kind].is_none();
             }
-            None => keys::unknown_key(faults, entry, "in `price`", &known),
+            None => {
+                let meant = keys::unknown_key(faults, entry, "in `price`", &known);
+                is_faulty |= meant.is_some();
+            }
         }
     }
     let [Some(input), Some(output), cache_read, cache_write_5m] = prices else {

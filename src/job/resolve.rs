@@ -18,6 +18,7 @@ use super::job::{Check, Env, Job, Limits, ModelChoice, Prompt};
 use super::locate::Span;
 use super::model::{self, Named};
 use super::prompt::{Ask, NOWHERE, PromptEntry, find_template, unfilled};
+use super::providers::ProviderEntry;
 use super::rules::{self, ListedRule};
 use super::source::{Overrides, Source};
 
@@ -53,6 +54,9 @@ pub(super) fn resolve(reader: &mut Reader<'_>, file: &File, around: &Surrounding
         ),
     };
     note_repeated_ids(reader, &file.prompts);
+    if file.prompts.is_empty() {
+        judge_settings(reader, file, around);
+    }
     let resolved: Vec<_> = file
         .prompts
         .iter()
@@ -83,6 +87,28 @@ pub(super) fn resolve(reader: &mut Reader<'_>, file: &File, around: &Surrounding
         prompts,
         warnings: Vec::new(),
     }
+}
+
+/// Without a prompt that could be read, what the job says is judged as if for one that says nothing: a
+/// fault in `prompts` must not hide the others.
+fn judge_settings(reader: &mut Reader<'_>, file: &File, around: &Surroundings<'_>) {
+    let Some(span) = file.span else {
+        return;
+    };
+    let entry = PromptEntry {
+        span,
+        id: None,
+        ask: None,
+        settings: Settings::default(),
+    };
+    let mut merging = Merging {
+        reader,
+        file,
+        entry: &entry,
+        around,
+    };
+    // Nothing is asked, so that there is no prompt to be had.
+    merging.prompt(0);
 }
 
 fn prompt_id(index: usize, entry: &PromptEntry) -> String {
@@ -146,10 +172,8 @@ impl Merging<'_, '_> {
             .overrides
             .max_budget
             .or_else(|| self.either(|settings| &settings.max_budget));
-        if let Some(model) = &model
-            && max_budget.is_none()
-        {
-            self.note_missing_budget(model);
+        if max_budget.is_none() && !self.says("max_budget_usd") {
+            self.note_missing_budget(model.as_ref());
         }
         let workspace = self.workspace();
         let defaults = Limits::default();
@@ -228,9 +252,8 @@ impl Merging<'_, '_> {
 
     fn model(&mut self) -> Option<ModelChoice> {
         let source = self.around.source;
-        let cwd = source.cwd();
         if let Some(directory) = &self.around.overrides.replay {
-            let chosen = model::replay(&cwd.join(directory), self.file.matching, source);
+            let chosen = model::replay(&source.cwd().join(directory), self.file.matching, source);
             return self.noted(chosen.map_err(|reason| {
                 let shown = quote(&directory.to_string_lossy());
                 Fault::error(
@@ -240,51 +263,57 @@ impl Merging<'_, '_> {
                 .help("the path is relative to the working directory")
             }));
         }
-        let written = self.either(|settings| &settings.model);
-        let default = model::default_name(source);
-        let named = match (&self.around.overrides.model, &written) {
-            (Some(text), _) => Named {
-                text,
-                span: self.job_span(),
-                origin: Some("--model"),
-                base: &cwd,
-            },
-            (None, Some(written)) => Named {
-                text: &written.value,
-                span: written.span,
-                origin: None,
-                base: &self.around.dir,
-            },
-            // What is written there is faulty, and noted.
-            (None, None) if self.says("model") => return None,
-            (None, None) => Named {
-                text: &default.0,
-                span: self.job_span(),
-                origin: default.1,
-                base: &cwd,
-            },
-        };
-        let chosen = model::choose(&named, self.file, source);
+        let chosen = model::choose(&self.named()?, self.file, source);
         self.noted(chosen)
+    }
+
+    /// The model as somebody named it; `None` when what is written there is faulty, and noted.
+    fn named(&self) -> Option<Named> {
+        let source = self.around.source;
+        let (text, span, origin, base) = if let Some(text) = &self.around.overrides.model {
+            (text.clone(), self.job_span(), Some("--model"), source.cwd())
+        } else if let Some(written) = self.either(|settings| &settings.model) {
+            (written.value, written.span, None, self.around.dir.clone())
+        } else if self.says("model") {
+            return None;
+        } else {
+            let (text, origin) = model::default_name(source);
+            (text, self.job_span(), origin, source.cwd())
+        };
+        Some(Named {
+            text,
+            span,
+            origin,
+            base,
+        })
     }
 
     fn noted<T>(&mut self, result: Result<T, Fault>) -> Option<T> {
         result.map_err(|fault| self.reader.faults.push(fault)).ok()
     }
 
-    fn note_missing_budget(&mut self, model: &ModelChoice) {
-        let ModelChoice::Anthropic(facts) = model else {
-            return;
+    fn note_missing_budget(&mut self, model: Option<&ModelChoice>) {
+        let message = match model {
+            Some(ModelChoice::Anthropic(facts)) if facts.price != Price::Free => format!(
+                "`max_budget_usd` is missing, and model {} costs money",
+                quote(&facts.id)
+            ),
+            // The fault in the name is one fault, and this another.
+            None if self.would_cost() => {
+                "`max_budget_usd` is missing: only a model that costs nothing needs none".to_owned()
+            }
+            Some(ModelChoice::Anthropic(_) | ModelChoice::Replay { .. }) | None => return,
         };
-        if facts.price == Price::Free || self.says("max_budget_usd") {
-            return;
-        }
-        let message = format!(
-            "`max_budget_usd` is missing, and model {} costs money",
-            quote(&facts.id)
-        );
         let help = "add `max_budget_usd: 0.50`, a hard cap in US dollars for each prompt, or give --max-budget-usd";
         self.reader.faults.error(self.job_span(), message, help);
+    }
+
+    /// Whether a model with a fault in its name is one that costs money, as far as can be told.
+    fn would_cost(&self) -> bool {
+        let says_free = |entry: &ProviderEntry| entry.price == Some(Price::Free);
+        self.around.overrides.replay.is_none()
+            && !self.file.providers.iter().any(says_free)
+            && self.named().is_some_and(|named| !named.is_replay())
     }
 
     /// The directory the tools work in, links resolved.

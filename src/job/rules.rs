@@ -44,10 +44,14 @@ fn read_one(reader: &mut Reader<'_>, key: &str, node: &Node, is_allow: bool) -> 
     };
     let mut text = None;
     let mut said = None;
+    let mut has_rule = false;
     for entry in entries {
         let (key, node) = (entry.key.text.as_str(), &entry.value);
         match key {
-            "rule" => text = value::text(&mut reader.faults, key, node),
+            "rule" => {
+                has_rule = true;
+                text = value::text(&mut reader.faults, key, node);
+            }
             "note" => said = value::text(&mut reader.faults, key, node).map(|at| at.value),
             "tests" if node.has_no_entries() => {}
             "tests" => unsupported(
@@ -58,15 +62,12 @@ fn read_one(reader: &mut Reader<'_>, key: &str, node: &Node, is_allow: bool) -> 
             ),
             _ => {
                 let known = ["rule", "note", "tests"];
-                keys::unknown_key(&mut reader.faults, entry, "in a rule", &known);
+                let meant = keys::unknown_key(&mut reader.faults, entry, "in a rule", &known);
+                has_rule |= meant == Some("rule");
             }
         }
     }
-    // A mistyped key is told by itself.
-    if entries
-        .iter()
-        .all(|entry| matches!(entry.key.text.as_str(), "note" | "tests"))
-    {
+    if !has_rule {
         let help = "write `{rule: \"Bash(git log *)\", note: \"…\"}`";
         reader
             .faults

@@ -63,7 +63,9 @@ pub(super) fn workspace(faults: &mut Faults, settings: &mut Settings, node: &Nod
                 "workspace.apply",
                 "leave it out: changes are made in the directory itself",
             ),
-            _ => keys::unknown_key(faults, entry, "in `workspace`", &known),
+            _ => {
+                keys::unknown_key(faults, entry, "in `workspace`", &known);
+            }
         }
     }
 }
@@ -75,7 +77,9 @@ pub(super) fn env(faults: &mut Faults, settings: &mut Settings, node: &Node) {
         match entry.key.text.as_str() {
             "pass" => settings.env_pass = env_pass(faults, &entry.value),
             "set" => settings.env_set = env_set(faults, &entry.value),
-            _ => keys::unknown_key(faults, entry, "in `env`", &["pass", "set"]),
+            _ => {
+                keys::unknown_key(faults, entry, "in `env`", &["pass", "set"]);
+            }
         }
     }
 }
@@ -150,7 +154,9 @@ pub(super) fn sandbox(faults: &mut Faults, settings: &mut Settings, node: &Node)
             key @ ("network" | "writable" | "hooks") => {
                 unsupported(faults, entry.key.span, &format!("sandbox.{key}"), HELP);
             }
-            _ => keys::unknown_key(faults, entry, "in `sandbox`", &known),
+            _ => {
+                keys::unknown_key(faults, entry, "in `sandbox`", &known);
+            }
         }
     }
 }
@@ -189,7 +195,9 @@ pub(super) fn limits(faults: &mut Faults, settings: &mut Settings, node: &Node) 
                 &format!("limits.{key}"),
                 "leave it out: what it limits does not happen yet",
             ),
-            _ => keys::unknown_key(faults, entry, "in `limits`", &known),
+            _ => {
+                keys::unknown_key(faults, entry, "in `limits`", &known);
+            }
         }
     }
 }
@@ -235,7 +243,6 @@ fn check(reader: &mut Reader<'_>, node: &Node) -> Option<CheckEntry> {
     let entries = value::map(&mut reader.faults, "checks[…]", node, help)?;
     let mut command = None;
     let mut timeout = None;
-    // A mistyped key is told by itself.
     let mut says_what = false;
     for entry in entries {
         let node = &entry.value;
@@ -255,8 +262,8 @@ fn check(reader: &mut Reader<'_>, node: &Node) -> Option<CheckEntry> {
                 );
             }
             _ => {
-                says_what = true;
-                keys::unknown_key(&mut reader.faults, entry, "in a check", &known);
+                let meant = keys::unknown_key(&mut reader.faults, entry, "in a check", &known);
+                says_what |= meant == Some("command");
             }
         }
     }

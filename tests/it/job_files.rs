@@ -579,7 +579,7 @@ fn a_file_of_faults_shows_the_first_hundred() {
     assert_eq!(faults.len(), 100);
     assert_eq!(
         faults[99].message,
-        "unknown key \"key98\" in the job file (and 2901 faults more in this file)"
+        "unknown key \"key97\" in the job file (and 2902 faults more in this file)"
     );
 }
 
