@@ -7,7 +7,7 @@ use crate::models::Usd;
 
 use super::fault::{Faults, describe, quote};
 use super::job::{Matching, OnDenied};
-use super::keys::{self, JOB_ONLY, PROMPT_ONLY, SHARED};
+use super::keys::{self, JOB_ONLY, Known, PROMPT_ONLY, SHARED};
 use super::locate::{Span, Text};
 use super::node::{Content, Entry, Node};
 use super::prompt::{self, PromptEntry};
@@ -192,7 +192,7 @@ fn replay(faults: &mut Faults, node: &Node) -> Option<Matching> {
             let choices = [("strict", Matching::Strict), ("order", Matching::Order)];
             matching = value::choice(faults, "replay.match", &entry.value, &choices);
         } else {
-            keys::unknown_key(faults, entry, "in `replay`", &["match"]);
+            keys::unknown_key(faults, entry, "in `replay`", Known::all(&["match"]));
         }
     }
     matching
@@ -215,5 +215,5 @@ fn unknown_job_key(faults: &mut Faults, entry: &Entry) -> Option<&'static str> {
         return None;
     }
     let known = [JOB_ONLY, SHARED].concat();
-    keys::unknown_key(faults, entry, "in the job file", &known)
+    keys::unknown_key(faults, entry, "in the job file", Known::all(&known))
 }

@@ -58,11 +58,9 @@ pub(super) fn choose(
         Some((provider, name)) => (provider, name),
         None if text.starts_with("claude-") => ("anthropic", text),
         None => {
-            let near = nearest(text, models::known_ids())
-                .or_else(|| nearest(&format!("claude-{text}"), models::known_ids()));
-            let help = match near {
+            let help = match near_model(text) {
                 Some(near) => format!("did you mean `anthropic/{near}`?"),
-                None => "write `anthropic/MODEL` or `replay/PATH`".to_owned(),
+                None => format!("write `anthropic/MODEL` or `replay/PATH`; {}", families()),
             };
             return fault(format!("model {} names no provider", quote(text)), &help);
         }
@@ -94,6 +92,35 @@ pub(super) fn choose(
             fault(format!("unknown provider {}", quote(provider)), &help)
         }
     }
+}
+
+/// What the ids of the compiled-in list begin with, and people leave out.
+const MAKER: &str = "claude-";
+
+/// The known model that was probably meant; `sonnet-5-5` and `sonnet` mean one too.
+fn near_model(written: &str) -> Option<&'static str> {
+    let short = |id: &'static str| id.strip_prefix(MAKER);
+    // What all ids share is no likeness: `claude-gpt-5` is not near `claude-opus-5`.
+    let wanted = written.strip_prefix(MAKER).unwrap_or(written);
+    let near = nearest(wanted, models::known_ids().filter_map(short));
+    models::known_ids()
+        .find(|id| near.is_some() && short(id) == near)
+        .or_else(|| models::known_ids().find(|id| short(family(id)) == Some(wanted)))
+        .or_else(|| nearest(written, models::known_ids()).filter(|_| wanted == written))
+}
+
+/// An id without its version.
+fn family(id: &'static str) -> &'static str {
+    let version = id.find(|c: char| c.is_ascii_digit());
+    version.map_or(id, |at| id[..at].trim_end_matches('-'))
+}
+
+/// The known models in few words.
+fn families() -> String {
+    let mut families: Vec<&str> = models::known_ids().map(family).collect();
+    families.sort_unstable();
+    families.dedup();
+    format!("the known families are {}", families.join(", "))
 }
 
 /// The cassette at a path, or why there is none.
@@ -139,9 +166,9 @@ fn facts(id: &str, providers: &[ProviderEntry]) -> Result<ModelFacts, Unpriced> 
         } else {
             Unpriced {
                 message: format!("unknown model {}", quote(id)),
-                help: match nearest(id, models::known_ids()) {
+                help: match near_model(id) {
                     Some(near) => format!("did you mean `{near}`? else {give_one}"),
-                    None => give_one,
+                    None => format!("{}; of another model {give_one}", families()),
                 },
             }
         });

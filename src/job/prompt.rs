@@ -2,7 +2,7 @@
 
 use super::fault::{Faults, quote};
 use super::file::{Reader, Settings, shared_key};
-use super::keys::{self, JOB_ONLY, PROMPT_ONLY, SHARED};
+use super::keys::{self, JOB_ONLY, Known, PROMPT_ONLY, SHARED};
 use super::locate::{Position, Span, Text};
 use super::node::{Content, Entry, Node};
 use super::value::{self, At};
@@ -132,7 +132,7 @@ fn unknown_key(faults: &mut Faults, entry: &Entry) -> Option<&'static str> {
         return None;
     }
     let known = [PROMPT_ONLY, SHARED].concat();
-    keys::unknown_key(faults, entry, "in a prompt", &known)
+    keys::unknown_key(faults, entry, "in a prompt", Known::all(&known))
 }
 
 fn id(faults: &mut Faults, node: &Node) -> Option<At<String>> {

@@ -3,7 +3,7 @@
 use crate::models::{Price, TokenPrices, Usd};
 
 use super::fault::Faults;
-use super::keys;
+use super::keys::{self, Known};
 use super::locate::Span;
 use super::node::{Content, Entry, Node};
 use super::value;
@@ -59,7 +59,7 @@ fn provider(faults: &mut Faults, entry: &Entry) -> Option<ProviderEntry> {
                 "addresses and keys come from the environment or the command line alone: who can edit the job file must not redirect the key",
             ),
             _ => {
-                keys::unknown_key(faults, entry, "in `providers`", &known);
+                keys::unknown_key(faults, entry, "in `providers`", Known::all(&known));
             }
         }
     }
@@ -89,7 +89,7 @@ fn price(faults: &mut Faults, node: &Node) -> Option<Price> {
                 is_faulty |= prices[kind].is_none();
             }
             None => {
-                let meant = keys::unknown_key(faults, entry, "in `price`", &known);
+                let meant = keys::unknown_key(faults, entry, "in `price`", Known::all(&known));
                 is_faulty |= meant.is_some();
             }
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::policy::{Place, Policy, Roots, Rule, ToolName};
 
 use super::file::Reader;
-use super::keys;
+use super::keys::{self, Known};
 use super::locate::Span;
 use super::node::{Content, Node};
 use super::value::{self, At, unsupported};
@@ -61,8 +61,11 @@ fn read_one(reader: &mut Reader<'_>, key: &str, node: &Node, is_allow: bool) -> 
                 "leave it out, and try the rule by `lightsout explain`",
             ),
             _ => {
-                let known = ["rule", "note", "tests"];
-                let meant = keys::unknown_key(&mut reader.faults, entry, "in a rule", &known);
+                let known = Known {
+                    built: &["rule", "note"],
+                    later: &["tests"],
+                };
+                let meant = keys::unknown_key(&mut reader.faults, entry, "in a rule", known);
                 has_rule |= meant == Some("rule");
             }
         }

@@ -2,7 +2,7 @@
 
 use super::fault::{Faults, quote};
 use super::file::{CheckEntry, Reader, Settings};
-use super::keys;
+use super::keys::{self, Known};
 use super::locate::Span;
 use super::node::{Content, Node};
 use super::prompt;
@@ -23,7 +23,10 @@ pub(super) fn completion(faults: &mut Faults, node: &Node) {
 
 /// `{dir, mode, …}`.
 pub(super) fn workspace(faults: &mut Faults, settings: &mut Settings, node: &Node) {
-    let known = ["dir", "mode", "additional_dirs", "changes", "apply"];
+    let known = Known {
+        built: &["dir", "mode"],
+        later: &["additional_dirs", "changes", "apply"],
+    };
     let help = "write `workspace: {dir: PATH}`; without the key it is the job file's directory";
     for entry in value::map(faults, "workspace", node, help).unwrap_or_default() {
         let (key, node) = (entry.key.text.as_str(), &entry.value);
@@ -64,7 +67,7 @@ pub(super) fn workspace(faults: &mut Faults, settings: &mut Settings, node: &Nod
                 "leave it out: changes are made in the directory itself",
             ),
             _ => {
-                keys::unknown_key(faults, entry, "in `workspace`", &known);
+                keys::unknown_key(faults, entry, "in `workspace`", known);
             }
         }
     }
@@ -78,7 +81,7 @@ pub(super) fn env(faults: &mut Faults, settings: &mut Settings, node: &Node) {
             "pass" => settings.env_pass = env_pass(faults, &entry.value),
             "set" => settings.env_set = env_set(faults, &entry.value),
             _ => {
-                keys::unknown_key(faults, entry, "in `env`", &["pass", "set"]);
+                keys::unknown_key(faults, entry, "in `env`", Known::all(&["pass", "set"]));
             }
         }
     }
@@ -132,7 +135,10 @@ fn is_env_name(name: &str) -> bool {
 /// Only `{mode: off}` can be kept today; whoever asks for more must not believe to have it.
 pub(super) fn sandbox(faults: &mut Faults, settings: &mut Settings, node: &Node) {
     const HELP: &str = "this version has no sandbox; `sandbox: {mode: off}` says that you know, and a container around the run is one";
-    let known = ["mode", "network", "writable", "hooks"];
+    let known = Known {
+        built: &["mode"],
+        later: &["network", "writable", "hooks"],
+    };
     for entry in
         value::map(faults, "sandbox", node, "write `sandbox: {mode: off}`").unwrap_or_default()
     {
@@ -151,11 +157,11 @@ pub(super) fn sandbox(faults: &mut Faults, settings: &mut Settings, node: &Node)
                     None => {}
                 }
             }
-            key @ ("network" | "writable" | "hooks") => {
+            key if known.later.contains(&key) => {
                 unsupported(faults, entry.key.span, &format!("sandbox.{key}"), HELP);
             }
             _ => {
-                keys::unknown_key(faults, entry, "in `sandbox`", &known);
+                keys::unknown_key(faults, entry, "in `sandbox`", known);
             }
         }
     }
@@ -163,15 +169,15 @@ pub(super) fn sandbox(faults: &mut Faults, settings: &mut Settings, node: &Node)
 
 /// `{attempts, idle_timeout, parallel_tools}`, and what is not built of it.
 pub(super) fn limits(faults: &mut Faults, settings: &mut Settings, node: &Node) {
-    let known = [
-        "attempts",
-        "idle_timeout",
-        "parallel_tools",
-        "compact_at",
-        "stop_hook_blocks",
-        "schema_tries",
-        "task_max_turns",
-    ];
+    let known = Known {
+        built: &["attempts", "idle_timeout", "parallel_tools"],
+        later: &[
+            "compact_at",
+            "stop_hook_blocks",
+            "schema_tries",
+            "task_max_turns",
+        ],
+    };
     let help = "write `limits: {attempts: 10, idle_timeout: 90s, parallel_tools: 10}`";
     for entry in value::map(faults, "limits", node, help).unwrap_or_default() {
         let node = &entry.value;
@@ -189,14 +195,14 @@ pub(super) fn limits(faults: &mut Faults, settings: &mut Settings, node: &Node) 
                 let calls = value::whole(faults, "limits.parallel_tools", node, (1, 1000), help);
                 settings.parallel_tools = calls.and_then(|n| usize::try_from(n).ok());
             }
-            key if known.contains(&key) => unsupported(
+            key if known.later.contains(&key) => unsupported(
                 faults,
                 entry.key.span,
                 &format!("limits.{key}"),
                 "leave it out: what it limits does not happen yet",
             ),
             _ => {
-                keys::unknown_key(faults, entry, "in `limits`", &known);
+                keys::unknown_key(faults, entry, "in `limits`", known);
             }
         }
     }
@@ -230,15 +236,16 @@ pub(super) fn checks(reader: &mut Reader<'_>, node: &Node) -> Option<Vec<CheckEn
 }
 
 fn check(reader: &mut Reader<'_>, node: &Node) -> Option<CheckEntry> {
-    let known = [
-        "command",
-        "timeout",
-        "files_changed",
-        "result_matches",
-        "result_json",
-        "file_exists",
-        "tools_used",
-    ];
+    let known = Known {
+        built: &["command", "timeout"],
+        later: &[
+            "files_changed",
+            "result_matches",
+            "result_json",
+            "file_exists",
+            "tools_used",
+        ],
+    };
     let help = "a check is a mapping: `{command: \"make test\", timeout: 10m}`";
     let entries = value::map(&mut reader.faults, "checks[…]", node, help)?;
     let mut command = None;
@@ -252,7 +259,7 @@ fn check(reader: &mut Reader<'_>, node: &Node) -> Option<CheckEntry> {
                 command = prompt::filled_text(reader, "command", node);
             }
             "timeout" => timeout = value::duration(&mut reader.faults, "timeout", node),
-            key if known.contains(&key) => {
+            key if known.later.contains(&key) => {
                 says_what = true;
                 unsupported(
                     &mut reader.faults,
@@ -262,8 +269,8 @@ fn check(reader: &mut Reader<'_>, node: &Node) -> Option<CheckEntry> {
                 );
             }
             _ => {
-                let meant = keys::unknown_key(&mut reader.faults, entry, "in a check", &known);
-                says_what |= meant == Some("command");
+                let meant = keys::unknown_key(&mut reader.faults, entry, "in a check", known);
+                says_what |= meant.is_some_and(|meant| meant != "timeout");
             }
         }
     }
