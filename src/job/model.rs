@@ -9,7 +9,7 @@ use super::file::File;
 use super::job::{Matching, ModelChoice, ModelFacts};
 use super::locate::Span;
 use super::providers::ProviderEntry;
-use super::source::Source;
+use super::source::{Source, reason};
 
 /// Without a word from anybody.
 const DEFAULT: &str = "anthropic/claude-sonnet-5-5";
@@ -129,7 +129,7 @@ pub(super) fn replay(
     matching: Option<Matching>,
     source: &dyn Source,
 ) -> Result<ModelChoice, String> {
-    let path = source.canonical(path).map_err(|error| error.to_string())?;
+    let path = source.canonical(path).map_err(|error| reason(&error))?;
     if !source.is_file(&path) && !source.is_dir(&path) {
         return Err("neither a file nor a directory".to_owned());
     }

@@ -83,15 +83,12 @@ fn price(faults: &mut Faults, node: &Node) -> Option<Price> {
     let mut is_faulty = false;
     for entry in entries {
         let key = entry.key.text.as_str();
-        match known.iter().position(|name| *name == key) {
-            Some(kind) => {
-                prices[kind] = value::price(faults, &format!("price.{key}"), &entry.value);
-                is_faulty |= prices[kind].is_none();
-            }
-            None => {
-                let meant = keys::unknown_key(faults, entry, "in `price`", Known::all(&known));
-                is_faulty |= meant.is_some();
-            }
+        if let Some(kind) = known.iter().position(|name| *name == key) {
+            prices[kind] = value::price(faults, &format!("price.{key}"), &entry.value);
+            is_faulty |= prices[kind].is_none();
+        } else {
+            let meant = keys::unknown_key(faults, entry, "in `price`", Known::all(&known));
+            is_faulty |= meant.is_some();
         }
     }
     let [Some(input), Some(output), cache_read, cache_write_5m] = prices else {

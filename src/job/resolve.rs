@@ -20,7 +20,7 @@ use super::model::{self, Named};
 use super::prompt::{Ask, NOWHERE, PromptEntry, find_template, unfilled};
 use super::providers::ProviderEntry;
 use super::rules::{self, ListedRule};
-use super::source::{Overrides, Source};
+use super::source::{Overrides, Source, reason};
 
 /// SPEC, "Job file": `max_turns`.
 const MAX_TURNS: u32 = 25;
@@ -228,7 +228,7 @@ impl Merging<'_, '_> {
                 )
             }),
             Err(error) => Err(fault(
-                format!("cannot read {}: {error}", quote(&named.value)),
+                format!("cannot read {}: {}", quote(&named.value), reason(&error)),
                 "the path is relative to the job file",
             )),
         };
@@ -327,7 +327,7 @@ impl Merging<'_, '_> {
         let problem = match source.canonical(&path) {
             Ok(path) if source.is_dir(&path) => return Some(path),
             Ok(_) => "is no directory".to_owned(),
-            Err(error) => format!("cannot be opened: {error}"),
+            Err(error) => format!("cannot be opened: {}", reason(&error)),
         };
         let shown =
             quote(&written.map_or_else(|| path.to_string_lossy().into_owned(), |d| d.value));
