@@ -31,6 +31,9 @@ const CHECK_TIMEOUT: Duration = Duration::from_mins(10);
 /// As for a job file: a longer prompt would not fit a model either.
 const MAX_PROMPT_BYTES: usize = 1 << 20;
 
+/// So many prompts are named in one warning.
+const MOST_NAMED: usize = 20;
+
 /// What surrounds a job file.
 pub(super) struct Surroundings<'a> {
     /// As it was named.
@@ -393,27 +396,46 @@ fn warn_of_free_commands(reader: &mut Reader<'_>, file: &File, prompts: &[Prompt
     }
 }
 
-/// Once a job: at its first prompt that changes things and is believed on its word.
+/// Once a job: at its first prompt that changes things and is believed on its word, naming them all.
 fn warn_of_missing_checks(reader: &mut Reader<'_>, file: &File, prompts: &[Prompt]) {
-    let unchecked = file
+    let unchecked: Vec<_> = file
         .prompts
         .iter()
         .zip(prompts)
-        .find(|(_, prompt)| prompt.policy.may_write() && prompt.checks.is_empty());
-    if let Some((entry, prompt)) = unchecked {
-        reader.faults.push(
-            Fault::warning(
-                entry.span,
-                format!(
-                    "prompt {} may write or run commands, and no check looks at what it did",
-                    quote(&prompt.id)
-                ),
-            )
-            .help(
-                "add `checks: [{command: \"make test\"}]`: else whatever it says at the end passes",
-            ),
-        );
+        .filter(|(entry, prompt)| prompt.checks.is_empty() && may_change(file, entry, prompt))
+        .collect();
+    let Some((first, _)) = unchecked.first() else {
+        return;
+    };
+    let mut names: Vec<String> = unchecked
+        .iter()
+        .take(MOST_NAMED)
+        .map(|(_, prompt)| quote(&prompt.id))
+        .collect();
+    if let Some(more) = unchecked.len().checked_sub(MOST_NAMED).filter(|n| *n > 0) {
+        names.push(format!("and {more} more"));
     }
+    let (noun, pronoun) = if unchecked.len() == 1 {
+        ("prompt", "it")
+    } else {
+        ("prompts", "they")
+    };
+    let names = names.join(", ");
+    let message = format!(
+        "{noun} {names} may write or run commands, and no check looks at what {pronoun} did"
+    );
+    let help =
+        "add `checks: [{command: \"make test\"}]`: else whatever it says at the end passes";
+    reader
+        .faults
+        .push(Fault::warning(first.span, message).help(help));
+}
+
+/// Whether a rule that holds for a prompt allows more than to read.
+fn may_change(file: &File, entry: &PromptEntry, prompt: &Prompt) -> bool {
+    allow_rules(file, entry)
+        .iter()
+        .any(|listed| listed.may_change && prompt.policy.offers(listed.rule.tool().as_str()))
 }
 
 /// An entry that holds for no prompt is most likely mistyped.

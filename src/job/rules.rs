@@ -17,8 +17,33 @@ pub(super) struct ListedRule {
     pub(super) rule: Rule,
     /// The rule names Bash.
     pub(super) is_bash: bool,
+    /// What it allows may change something: Write, Edit, and every command but known readers.
+    pub(super) may_change: bool,
     pub(super) span: Span,
 }
+
+/// Programs that read and print, whatever their options.
+const READERS: &[&str] = &["cat", "grep", "head", "ls", "tail", "wc"];
+
+/// Commands of git that read and print, but for the options below.
+const GIT_READERS: &[&str] = &[
+    "blame",
+    "cat-file",
+    "describe",
+    "diff",
+    "log",
+    "ls-files",
+    "ls-tree",
+    "merge-base",
+    "rev-list",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "status",
+];
+
+/// Options by which these write a file or run a program.
+const GIT_EXCEPT: &[&str] = &["--output", "--ext-diff", "--textconv", "--filters"];
 
 /// A list of rules, each a text or `{rule, note}`.
 pub(super) fn read(
@@ -101,6 +126,11 @@ fn parse(
         }
         Ok(rule) => Some(ListedRule {
             is_bash: *rule.tool() == ToolName::Bash,
+            may_change: match rule.tool() {
+                ToolName::Write | ToolName::Edit => true,
+                ToolName::Bash => !only_reads(rule.text()),
+                ToolName::Read | ToolName::Glob | ToolName::Grep | ToolName::Unbuilt(_) => false,
+            },
             rule,
             span: text.span,
         }),
@@ -115,6 +145,26 @@ fn parse(
             });
             None
         }
+    }
+}
+
+/// Whether a rule spells a command that is known to read and print alone: `Bash(git log *)`.
+fn only_reads(rule: &str) -> bool {
+    let Some(command) = rule
+        .strip_prefix("Bash(")
+        .and_then(|rest| rest.strip_suffix(')'))
+    else {
+        return false;
+    };
+    let command = command.strip_suffix(":*").unwrap_or(command);
+    let mut words = command.split_ascii_whitespace();
+    match words.next() {
+        Some("git") => {
+            words.next().is_some_and(|word| GIT_READERS.contains(&word))
+                && !words.any(|word| GIT_EXCEPT.iter().any(|except| word.starts_with(except)))
+        }
+        Some(program) => READERS.contains(&program),
+        None => false,
     }
 }
 
@@ -139,4 +189,32 @@ pub(super) fn policy(
             readable: Vec::new(),
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_spelled_as_a_reader_is_one() {
+        for (rule, reads) in [
+            ("Bash(git log *)", true),
+            ("Bash(git log:*)", true),
+            ("Bash(git diff --stat)", true),
+            ("Bash(ls)", true),
+            ("Bash(cat *)", true),
+            ("Bash(git log --output=x)", false),
+            ("Bash(git diff --ext-diff *)", false),
+            ("Bash(git *)", false),
+            ("Bash(git l*)", false),
+            ("Bash(git commit *)", false),
+            ("Bash(git:*)", false),
+            ("Bash(cat* x)", false),
+            ("Bash(make test)", false),
+            ("Bash(*)", false),
+            ("Bash", false),
+        ] {
+            assert_eq!(only_reads(rule), reads, "{rule}");
+        }
+    }
 }
