@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::models::Usd;
 
+use super::env;
 use super::fault::{Faults, describe, quote};
 use super::job::{Matching, OnDenied};
 use super::keys::{self, JOB_ONLY, Known, PROMPT_ONLY, SHARED};
@@ -174,7 +175,7 @@ pub(super) fn shared_key(reader: &mut Reader<'_>, settings: &mut Settings, entry
         "max_budget_usd" => settings.max_budget = value::budget(faults, key, node),
         "timeout" => settings.timeout = value::duration(faults, key, node),
         "workspace" => settings::workspace(faults, settings, node),
-        "env" => settings::env(faults, settings, node),
+        "env" => env::read(faults, settings, node),
         "sandbox" => settings::sandbox(faults, settings, node),
         "limits" => settings::limits(faults, settings, node),
         "checks" => settings.checks = settings::checks(reader, node),

@@ -8,6 +8,7 @@
 //! validation is tested without a disk. Knows nothing of how anything is run.
 
 mod diagnostic;
+mod env;
 mod fault;
 mod file;
 #[expect(

@@ -424,8 +424,7 @@ fn warn_of_missing_checks(reader: &mut Reader<'_>, file: &File, prompts: &[Promp
     let message = format!(
         "{noun} {names} may write or run commands, and no check looks at what {pronoun} did"
     );
-    let help =
-        "add `checks: [{command: \"make test\"}]`: else whatever it says at the end passes";
+    let help = "add `checks: [{command: \"make test\"}]`: else whatever it says at the end passes";
     reader
         .faults
         .push(Fault::warning(first.span, message).help(help));

@@ -1,9 +1,8 @@
-//! The shared keys whose values have parts: `workspace`, `env`, `sandbox`, `limits`, `checks`.
+//! The shared keys whose values have parts: `workspace`, `sandbox`, `limits`, `checks`.
 
-use super::fault::{Faults, quote};
+use super::fault::Faults;
 use super::file::{CheckEntry, Reader, Settings};
 use super::keys::{self, Known};
-use super::locate::Span;
 use super::node::{Content, Node};
 use super::prompt;
 use super::value::{self, unsupported};
@@ -71,65 +70,6 @@ pub(super) fn workspace(faults: &mut Faults, settings: &mut Settings, node: &Nod
             }
         }
     }
-}
-
-/// `{pass: [NAME], set: {NAME: VALUE}}`.
-pub(super) fn env(faults: &mut Faults, settings: &mut Settings, node: &Node) {
-    let help = "write `env: {pass: [NAME], set: {NAME: value}}`";
-    for entry in value::map(faults, "env", node, help).unwrap_or_default() {
-        match entry.key.text.as_str() {
-            "pass" => settings.env_pass = env_pass(faults, &entry.value),
-            "set" => settings.env_set = env_set(faults, &entry.value),
-            _ => {
-                keys::unknown_key(faults, entry, "in `env`", Known::all(&["pass", "set"]));
-            }
-        }
-    }
-}
-
-fn env_pass(faults: &mut Faults, node: &Node) -> Option<Vec<String>> {
-    let help = "a list of names of environment variables";
-    let mut names = Vec::new();
-    for node in value::list(faults, "env.pass", node, help)? {
-        let Some(name) = value::text(faults, "env.pass", node) else {
-            continue;
-        };
-        if is_env_name(&name.value) {
-            names.push(name.value);
-        } else {
-            no_env_name(faults, node.span, &name.value);
-        }
-    }
-    Some(names)
-}
-
-fn env_set(faults: &mut Faults, node: &Node) -> Option<Vec<(String, String)>> {
-    let help = "names of environment variables and their values";
-    let mut set = Vec::new();
-    for entry in value::map(faults, "env.set", node, help)? {
-        let name = &entry.key.text;
-        if !is_env_name(name) {
-            no_env_name(faults, entry.key.span, name);
-            continue;
-        }
-        let value = value::env_value(faults, &format!("env.set.{name}"), &entry.value);
-        set.extend(value.map(|value| (name.clone(), value)));
-    }
-    Some(set)
-}
-
-fn no_env_name(faults: &mut Faults, span: Span, name: &str) {
-    faults.error(
-        span,
-        format!("{} is no name of an environment variable", quote(name)),
-        "a name has letters, digits and `_`, and no digit in front",
-    );
-}
-
-fn is_env_name(name: &str) -> bool {
-    name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && !name.is_empty()
 }
 
 /// Only `{mode: off}` can be kept today; whoever asks for more must not believe to have it.
