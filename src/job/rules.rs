@@ -119,8 +119,7 @@ fn parse(
         // A deny rule may name a tool that is not built: there is nothing to deny. An allow rule that
         // names one would promise what does not happen.
         Ok(rule) if is_allow && !rule.tool().is_built() => {
-            let built = ToolName::BUILT.map(|tool| tool.to_string()).join(", ");
-            let help = format!("leave the rule out: this version has {built}");
+            let help = format!("leave the rule out: this version has {}", built_tools());
             unsupported(&mut reader.faults, text.span, rule.tool().as_str(), &help);
             None
         }
@@ -138,14 +137,18 @@ fn parse(
             let span = reader
                 .text
                 .within(text.span, &text.value, error.offset, error.width);
-            let fault = super::fault::Fault::error(span, error.message);
-            reader.faults.push(match error.help {
-                Some(help) => fault.help(help),
-                None => fault,
+            let help = error.help.unwrap_or_else(|| {
+                let built = built_tools();
+                format!("a rule is `Tool` or `Tool(specifier)`, such as `Read` or `Bash(git log *)`; the tools are {built}")
             });
+            reader.faults.error(span, error.message, help);
             None
         }
     }
+}
+
+fn built_tools() -> String {
+    ToolName::BUILT.map(|tool| tool.to_string()).join(", ")
 }
 
 /// Whether a rule spells a command that is known to read and print alone: `Bash(git log *)`.
