@@ -66,7 +66,7 @@ pub(super) fn choose(
         }
     };
     match provider {
-        "replay" => replay(&named.base.join(name), file.matching, source).or_else(|reason| {
+        "replay" => replay(&named.base, Path::new(name), file.matching, source).or_else(|reason| {
             fault(
                 format!("there is no cassette at {}: {reason}", quote(name)),
                 match named.origin {
@@ -75,6 +75,10 @@ pub(super) fn choose(
                 },
             )
         }),
+        "anthropic" if name.is_empty() => fault(
+            "`anthropic/` names no model".to_owned(),
+            &format!("write `anthropic/MODEL`; {}", families()),
+        ),
         "anthropic" => match facts(name, &file.providers) {
             Ok(facts) => Ok(ModelChoice::Anthropic(facts)),
             Err(Unpriced { message, help }) => fault(message, &help),
@@ -123,13 +127,18 @@ fn families() -> String {
     format!("the known families are {}", families.join(", "))
 }
 
-/// The cassette at a path, or why there is none.
+/// The cassette at a path, relative to `base`, or why there is none.
 pub(super) fn replay(
+    base: &Path,
     path: &Path,
     matching: Option<Matching>,
     source: &dyn Source,
 ) -> Result<ModelChoice, String> {
-    let path = source.canonical(path).map_err(|error| reason(&error))?;
+    if path.as_os_str().is_empty() {
+        return Err("the path is empty".to_owned());
+    }
+    let path = base.join(path);
+    let path = source.canonical(&path).map_err(|error| reason(&error))?;
     if !source.is_file(&path) && !source.is_dir(&path) {
         return Err("neither a file nor a directory".to_owned());
     }

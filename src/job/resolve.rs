@@ -21,6 +21,7 @@ use super::prompt::{Ask, NOWHERE, PromptEntry, find_template, unfilled};
 use super::providers::ProviderEntry;
 use super::rules::{self, ListedRule};
 use super::source::{Overrides, Source, reason};
+use super::value::{self, Unfit};
 
 /// SPEC, "Job file": `max_turns`.
 const MAX_TURNS: u32 = 25;
@@ -236,17 +237,16 @@ impl Merging<'_, '_> {
             )),
         };
         match read {
-            Ok(text) if text.trim().is_empty() => {
-                let message = format!("{} is blank", quote(&named.value));
-                self.reader
-                    .faults
-                    .error(named.span, message, "write into it what is asked");
-            }
             Ok(text) => {
-                let Some(template) = find_template(&text) else {
+                if let Some(Unfit { what, .. }) = value::unfit(&text) {
+                    let message = format!("{} {what}", quote(&named.value));
+                    let help = "write into it what is asked, as text";
+                    self.reader.faults.error(named.span, message, help);
+                } else if let Some(template) = find_template(&text) {
+                    unfilled(&mut self.reader.faults, named.span, template);
+                } else {
                     return Some(text);
-                };
-                unfilled(&mut self.reader.faults, named.span, template);
+                }
             }
             Err(fault) => self.reader.faults.push(fault),
         }
@@ -256,7 +256,7 @@ impl Merging<'_, '_> {
     fn model(&mut self) -> Option<ModelChoice> {
         let source = self.around.source;
         if let Some(directory) = &self.around.overrides.replay {
-            let chosen = model::replay(&source.cwd().join(directory), self.file.matching, source);
+            let chosen = model::replay(&source.cwd(), directory, self.file.matching, source);
             return self.noted(chosen.map_err(|reason| {
                 let shown = quote(&directory.to_string_lossy());
                 Fault::error(

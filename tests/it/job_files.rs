@@ -27,6 +27,8 @@ impl Memory {
         for (name, text) in [
             ("ask.md", &b"What changed?\n"[..]),
             ("blank.md", b" \n"),
+            ("nul.md", b"a\0b"),
+            ("invisible.md", "\u{200b}\n".as_bytes()),
             ("latin1.md", b"caf\xe9"),
             ("template.md", b"Look at {{ inputs.title }}."),
             ("sub/file", b""),
