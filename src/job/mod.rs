@@ -31,6 +31,7 @@ mod source;
 mod syntax;
 mod value;
 mod walk;
+mod warnings;
 
 pub use diagnostic::{Diagnostic, Severity, render};
 pub use job::{Check, Env, Job, Limits, Matching, ModelChoice, ModelFacts, OnDenied, Prompt};

@@ -22,6 +22,7 @@ use super::providers::ProviderEntry;
 use super::rules::{self, ListedRule};
 use super::source::{Overrides, Source, reason};
 use super::value::{self, Unfit};
+use super::warnings;
 
 /// SPEC, "Job file": `max_turns`.
 const MAX_TURNS: u32 = 25;
@@ -31,9 +32,6 @@ const TIMEOUT: Duration = Duration::from_mins(30);
 const CHECK_TIMEOUT: Duration = Duration::from_mins(10);
 /// As for a job file: a longer prompt would not fit a model either.
 const MAX_PROMPT_BYTES: usize = 1 << 20;
-
-/// So many prompts are named in one warning.
-const MOST_NAMED: usize = 20;
 
 /// What surrounds a job file.
 pub(super) struct Surroundings<'a> {
@@ -79,9 +77,7 @@ pub(super) fn resolve(reader: &mut Reader<'_>, file: &File, around: &Surrounding
     let prompts: Vec<Prompt> = resolved.into_iter().flatten().collect();
     // A warning is only of use where it is known what runs.
     if whole {
-        warn_of_free_commands(reader, file, &prompts);
-        warn_of_missing_checks(reader, file, &prompts);
-        warn_of_idle_providers(reader, file, &prompts);
+        warnings::note(&mut reader.faults, file, &prompts);
     }
     Job {
         name,
@@ -355,7 +351,8 @@ impl Merging<'_, '_> {
     }
 }
 
-fn allow_rules<'f>(file: &'f File, entry: &'f PromptEntry) -> &'f [ListedRule] {
+/// The rules that allow for a prompt: its own, else the job's.
+pub(super) fn allow_rules<'f>(file: &'f File, entry: &'f PromptEntry) -> &'f [ListedRule] {
     let own = entry.settings.allowed_tools.as_ref();
     own.or(file.settings.allowed_tools.as_ref())
         .map_or(&[], Vec::as_slice)
@@ -372,89 +369,4 @@ fn checks(entries: &[CheckEntry]) -> Vec<Check> {
             timeout: entry.timeout.unwrap_or(CHECK_TIMEOUT),
         })
         .collect()
-}
-
-/// Once a job: at its first rule that lets commands run free without a word that this is meant.
-fn warn_of_free_commands(reader: &mut Reader<'_>, file: &File, prompts: &[Prompt]) {
-    let rule = file
-        .prompts
-        .iter()
-        .zip(prompts)
-        .find_map(|(entry, prompt)| {
-            let runs_free = entry.settings.runs_free.or(file.settings.runs_free);
-            if runs_free == Some(true) || !prompt.policy.offers("Bash") {
-                return None;
-            }
-            allow_rules(file, entry).iter().find(|rule| rule.is_bash)
-        });
-    if let Some(rule) = rule {
-        reader.faults.push(
-            Fault::warning(rule.span, "Bash runs without a sandbox: this version has none").help(
-                "run it in a container, and write `sandbox: {mode: off}` to say that commands may run free",
-            ),
-        );
-    }
-}
-
-/// Once a job: at its first prompt that changes things and is believed on its word, naming them all.
-fn warn_of_missing_checks(reader: &mut Reader<'_>, file: &File, prompts: &[Prompt]) {
-    let unchecked: Vec<_> = file
-        .prompts
-        .iter()
-        .zip(prompts)
-        .filter(|(entry, prompt)| prompt.checks.is_empty() && may_change(file, entry, prompt))
-        .collect();
-    let Some((first, _)) = unchecked.first() else {
-        return;
-    };
-    let mut names: Vec<String> = unchecked
-        .iter()
-        .take(MOST_NAMED)
-        .map(|(_, prompt)| quote(&prompt.id))
-        .collect();
-    if let Some(more) = unchecked.len().checked_sub(MOST_NAMED).filter(|n| *n > 0) {
-        names.push(format!("and {more} more"));
-    }
-    let (noun, pronoun) = if unchecked.len() == 1 {
-        ("prompt", "it")
-    } else {
-        ("prompts", "they")
-    };
-    let names = names.join(", ");
-    let message = format!(
-        "{noun} {names} may write or run commands, and no check looks at what {pronoun} did"
-    );
-    let help = "add `checks: [{command: \"make test\"}]`: else whatever it says at the end passes";
-    reader
-        .faults
-        .push(Fault::warning(first.span, message).help(help));
-}
-
-/// Whether a rule that holds for a prompt allows more than to read.
-fn may_change(file: &File, entry: &PromptEntry, prompt: &Prompt) -> bool {
-    allow_rules(file, entry)
-        .iter()
-        .any(|listed| listed.may_change && prompt.policy.offers(listed.rule.tool().as_str()))
-}
-
-/// An entry that holds for no prompt is most likely mistyped.
-fn warn_of_idle_providers(reader: &mut Reader<'_>, file: &File, prompts: &[Prompt]) {
-    for entry in &file.providers {
-        let is_used = prompts.iter().any(|prompt| match &prompt.model {
-            ModelChoice::Anthropic(facts) => {
-                model::entries_for(&facts.id, &file.providers).any(|used| used == entry)
-            }
-            // Which model is replayed is the cassette's to say.
-            ModelChoice::Replay { .. } => true,
-        });
-        if !is_used {
-            reader.faults.push(
-                Fault::warning(
-                    entry.span,
-                    format!("{} is the model of no prompt", quote(&entry.name)),
-                )
-                .help("name a model, such as `anthropic/claude-sonnet-5-5`, or a provider, such as `anthropic`"),
-            );
-        }
-    }
 }
