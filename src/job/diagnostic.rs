@@ -11,16 +11,17 @@ pub enum Severity {
     Warning,
 }
 
-/// One fault, ready to be printed as `file:line:column: error: …` with the source line and a caret.
+/// One fault, ready to be printed as `file:line:column: error: …` with the source line and a caret; one
+/// of the file as a whole as `file: error: …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
     /// The file as it was named.
     pub file: String,
-    /// Line, from 1.
+    /// Line, from 1; 0 where there is no place, such as in a file that cannot be read.
     pub line: u32,
-    /// Column in characters, from 1.
+    /// Column in characters, from 1; 0 where there is no place.
     pub column: u32,
     /// How many characters the caret underlines, at least 1.
     pub width: u32,
@@ -42,13 +43,11 @@ impl fmt::Display for Diagnostic {
             Severity::Warning => "warning",
         };
         let message = escaped(&self.message);
-        write!(
-            f,
-            "{}:{}:{}: {severity}: {message}",
-            escaped(&self.file),
-            self.line,
-            self.column
-        )?;
+        write!(f, "{}", escaped(&self.file))?;
+        if self.line > 0 {
+            write!(f, ":{}:{}", self.line, self.column)?;
+        }
+        write!(f, ": {severity}: {message}")?;
         if !self.source.is_empty() {
             let (shown, skipped) = self.window();
             let column = (self.column.saturating_sub(1) as usize).saturating_sub(skipped);

@@ -153,7 +153,8 @@ pub(super) fn nearest<'k>(
         return None;
     }
     let wanted = normal(wanted);
-    let tolerated = (wanted.chars().count() / 3).clamp(1, 4);
+    // A quarter of it: at a third, `report` was taken for `repeat` and `max_tokens` for `max_turns`.
+    let tolerated = (wanted.chars().count() / 4).clamp(1, 3);
     known
         .into_iter()
         .map(|name| (distance(&wanted, &normal(name)), name))
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn the_nearest_name_is_near() {
-        let known = ["max_turns", "max_budget_usd", "model", "id"];
+        let known = ["max_turns", "max_budget_usd", "model", "id", "repeat"];
         for (written, near) in [
             ("max_turn", Some("max_turns")),
             ("maxTurns", Some("max_turns")),
@@ -214,6 +215,8 @@ mod tests {
             ("moddel", Some("model")),
             ("di", Some("id")),
             ("colour", None),
+            ("report", None),
+            ("max_tokens", None),
             ("x", None),
             ("", None),
         ] {

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use crate::models::Usd;
 
+use super::env;
 use super::fault::{Faults, describe, quote};
 use super::job::{Matching, OnDenied};
-use super::keys::{self, JOB_ONLY, PROMPT_ONLY, SHARED};
+use super::keys::{self, JOB_ONLY, Known, PROMPT_ONLY, SHARED};
 use super::locate::{Span, Text};
 use super::node::{Content, Entry, Node};
 use super::prompt::{self, PromptEntry};
@@ -33,14 +34,15 @@ pub(super) struct File {
     pub(super) prompts: Vec<PromptEntry>,
     pub(super) providers: Vec<ProviderEntry>,
     pub(super) matching: Option<Matching>,
-    /// Where faults of the whole job are shown: the key `prompts`, else the first.
+    /// Where faults of the whole job are shown: the key `prompts`, else the first; `None` when the file
+    /// is no mapping, and there is nothing to judge.
     pub(super) span: Option<Span>,
 }
 
 /// The keys that a job and a prompt share. What a prompt says wins; of a mapping, key by key.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
-    /// The keys that are written, even where the value is faulty.
+    /// The keys that are written, even where the value is faulty or the name mistyped.
     pub(super) written: Vec<String>,
     pub(super) model: Option<At<String>>,
     pub(super) system: Option<String>,
@@ -63,7 +65,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Whether a key is written, faulty or not.
+    /// Whether a key is written, faulty and mistyped or not.
     pub(super) fn says(&self, key: &str) -> bool {
         self.written.iter().any(|written| written == key)
     }
@@ -88,7 +90,7 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> File {
         );
         return file;
     };
-    file.span = entries.first().map(|entry| entry.key.span);
+    file.span = Some(entries.first().map_or(root.span, |entry| entry.key.span));
     let mut has_prompts = false;
     for entry in entries {
         // Who wrote `prompt` is told what is meant.
@@ -97,7 +99,9 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> File {
             file.span = Some(entry.key.span);
         }
         if !job_key(reader, &mut file, entry) && !shared_key(reader, &mut file.settings, entry) {
-            unknown_job_key(&mut reader.faults, entry);
+            let meant = unknown_job_key(&mut reader.faults, entry);
+            has_prompts |= meant == Some("prompts");
+            file.settings.written.extend(meant.map(str::to_owned));
         }
     }
     if !has_prompts {
@@ -130,8 +134,8 @@ fn job_key(reader: &mut Reader<'_>, file: &mut File, entry: &Entry) -> bool {
                 faults.wrong(key, "1", node, "this program reads version 1");
             }
         }
-        "name" => file.name = value::text(faults, key, node),
-        "description" => file.description = value::text(faults, key, node).map(|at| at.value),
+        "name" => file.name = value::shown_text(faults, key, node),
+        "description" => file.description = value::shown_text(faults, key, node).map(|at| at.value),
         "prompts" => file.prompts = prompt::read_list(reader, node),
         "providers" => file.providers = providers::read(faults, node),
         "replay" => file.matching = replay(faults, node),
@@ -171,7 +175,7 @@ pub(super) fn shared_key(reader: &mut Reader<'_>, settings: &mut Settings, entry
         "max_budget_usd" => settings.max_budget = value::budget(faults, key, node),
         "timeout" => settings.timeout = value::duration(faults, key, node),
         "workspace" => settings::workspace(faults, settings, node),
-        "env" => settings::env(faults, settings, node),
+        "env" => env::read(faults, settings, node),
         "sandbox" => settings::sandbox(faults, settings, node),
         "limits" => settings::limits(faults, settings, node),
         "checks" => settings.checks = settings::checks(reader, node),
@@ -189,13 +193,14 @@ fn replay(faults: &mut Faults, node: &Node) -> Option<Matching> {
             let choices = [("strict", Matching::Strict), ("order", Matching::Order)];
             matching = value::choice(faults, "replay.match", &entry.value, &choices);
         } else {
-            keys::unknown_key(faults, entry, "in `replay`", &["match"]);
+            keys::unknown_key(faults, entry, "in `replay`", Known::all(&["match"]));
         }
     }
     matching
 }
 
-fn unknown_job_key(faults: &mut Faults, entry: &Entry) {
+/// Notes a key that a job does not have, and gives the name that was probably meant.
+fn unknown_job_key(faults: &mut Faults, entry: &Entry) -> Option<&'static str> {
     let key = entry.key.text.as_str();
     if PROMPT_ONLY.contains(&key) {
         let help = if key == "prompt" {
@@ -208,8 +213,8 @@ fn unknown_job_key(faults: &mut Faults, entry: &Entry) {
             format!("{} is a key of a prompt, not of the job", quote(key)),
             help,
         );
-        return;
+        return None;
     }
     let known = [JOB_ONLY, SHARED].concat();
-    keys::unknown_key(faults, entry, "in the job file", &known);
+    keys::unknown_key(faults, entry, "in the job file", Known::all(&known))
 }

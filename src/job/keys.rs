@@ -205,35 +205,75 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("file", "prompt_file"),
     ("schema", "output_schema"),
     ("tests", "checks"),
+    ("cmd", "command"),
+    ("run", "command"),
+    ("shell", "command"),
 ];
 
 /// So many names are told at once when none of them is near.
 const FEW: usize = 8;
 
-/// Notes a key that the mapping does not have, with the name that was probably meant.
-pub(super) fn unknown_key(faults: &mut Faults, entry: &Entry, within: &str, known: &[&str]) {
+/// The keys that a mapping may have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known<'k> {
+    pub(super) built: &'k [&'static str],
+    /// Known, and not built: named only to who means one of them.
+    pub(super) later: &'k [&'static str],
+}
+
+impl<'k> Known<'k> {
+    /// Without any that come later.
+    pub(super) fn all(built: &'k [&'static str]) -> Self {
+        Self { built, later: &[] }
+    }
+}
+
+/// Notes a key that the mapping does not have, and gives the name that was probably meant: that name is
+/// then not missing as well.
+pub(super) fn unknown_key(
+    faults: &mut Faults,
+    entry: &Entry,
+    within: &str,
+    known: Known<'_>,
+) -> Option<&'static str> {
     let written = entry.key.text.as_str();
     let message = format!("unknown key {} {within}", quote(written));
     if faults.is_hopeless() {
         faults.push(Fault::error(entry.key.span, message));
-        return;
+        return None;
     }
-    let elsewhere = ELSEWHERE
-        .iter()
-        .find(|(name, ours)| *name == written && known.contains(ours))
-        .map(|(_, ours)| *ours);
-    let help = match elsewhere.or_else(|| nearest(written, known.iter().copied())) {
+    let Known { built, later } = known;
+    let meant = meant(written, &[built, later].concat());
+    let help = match meant {
+        Some(near) if later.contains(&near) || find_unbuilt(near).is_some() => {
+            format!("did you mean `{near}`? it is not supported yet")
+        }
         Some(near) => format!("did you mean `{near}`?"),
-        None if known.len() <= FEW => format!("known here: {}", known.join(", ")),
+        None if built.len() <= FEW => format!("known here: {}", built.join(", ")),
         None => "no key has a name like it".to_owned(),
     };
     faults.error(entry.key.span, message, help);
+    meant
+}
+
+/// The known name that was probably meant by an unknown one.
+pub(super) fn meant(written: &str, known: &[&'static str]) -> Option<&'static str> {
+    ELSEWHERE
+        .iter()
+        .filter(|(name, _)| *name == written)
+        .find_map(|(_, ours)| known.iter().find(|name| *name == ours))
+        .copied()
+        .or_else(|| nearest(written, known.iter().copied()))
+}
+
+fn find_unbuilt(key: &str) -> Option<&'static (&'static str, Nothing, &'static str)> {
+    UNBUILT.iter().find(|(name, ..)| *name == key)
 }
 
 /// Deals with a key that is known and not built; `false` when it is not such a key.
 pub(super) fn unbuilt(faults: &mut Faults, entry: &Entry) -> bool {
     let key = entry.key.text.as_str();
-    let Some((_, nothing, help)) = UNBUILT.iter().find(|(name, ..)| *name == key) else {
+    let Some((_, nothing, help)) = find_unbuilt(key) else {
         return false;
     };
     let node = &entry.value;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,10 +13,10 @@ use super::fault::{Fault, Faults, quote};
 use super::file::{self, Reader};
 use super::job::Job;
 use super::locate::{Span, Text};
-use super::node;
+use super::parse;
 use super::prompt::NOWHERE;
 use super::resolve::{self, Surroundings};
-use super::source::{Overrides, Source};
+use super::source::{Overrides, Source, reason};
 
 /// SPEC, "Job file": a larger file is refused.
 const MAX_BYTES: usize = 1 << 20;
@@ -91,25 +92,24 @@ fn load_one(
         faults.push(fault);
         Err(faults.into_diagnostics(&shown, &Text::new(text)))
     };
-    let path_error = |error: std::io::Error| {
-        let message = format!("cannot read the job file: {error}");
-        Fault::error(NOWHERE, message)
-    };
     let bytes = match source.read(path, MAX_BYTES) {
         Ok(bytes) if bytes.len() > MAX_BYTES => {
-            let fault = Fault::error(NOWHERE, "the file is larger than 1 MiB")
-                .help("split it into several jobs, and put long prompts behind `prompt_file`");
-            return refuse("", fault);
+            let help = "split it into several jobs, and put long prompts behind `prompt_file`";
+            let message = "the file is larger than 1 MiB".to_owned();
+            return Err(vec![of_the_file(shown, message, Some(help.to_owned()))]);
         }
         Ok(bytes) => bytes,
-        Err(error) => return refuse("", path_error(error)),
+        Err(error) => {
+            let message = unreadable(path, &error, source);
+            return Err(vec![of_the_file(shown, message, None)]);
+        }
     };
     let text = match std::str::from_utf8(&bytes) {
         Ok(text) => text,
         Err(error) => return refuse(&String::from_utf8_lossy(&bytes), not_utf8(&bytes, error)),
     };
     let text = Text::new(text);
-    let (root, repeated) = match node::parse(&text) {
+    let (root, repeated) = match parse::tree(&text) {
         Ok(tree) => tree,
         Err(fault) => return refuse(text.whole, fault),
     };
@@ -143,6 +143,34 @@ fn load_one(
         job,
         name: name_place(&shown, &text, span.unwrap_or(NOWHERE)),
     })
+}
+
+/// A fault of the file as a whole: no line of it is to blame, and none is shown.
+fn of_the_file(file: String, message: String, help: Option<String>) -> Diagnostic {
+    Diagnostic {
+        severity: Severity::Error,
+        file,
+        line: 0,
+        column: 0,
+        width: 0,
+        source: String::new(),
+        message,
+        help,
+    }
+}
+
+/// Why a job file cannot be read, and where it was looked for when it is not there.
+fn unreadable(path: &Path, error: &io::Error, source: &dyn Source) -> String {
+    let mut message = format!("cannot read the job file: {}", reason(error));
+    if error.kind() == io::ErrorKind::NotFound && path.is_relative() {
+        // Writing to a String cannot fail.
+        let _ = write!(
+            message,
+            " (looked in {})",
+            directory(path, source).display()
+        );
+    }
+    message
 }
 
 /// The directory of a job file, absolute; a link to a job file counts where the link is.

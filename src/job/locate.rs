@@ -4,7 +4,7 @@
 //! that reads nothing: a newtype inside a newtype until the parser's recursion limit is met, which is
 //! reported at the value that would have come next. So one walk gives every place, for keys, flow style
 //! and aliases too, and the value is still there to be read. The version of `serde_yaml` is final; the
-//! tests below hold what is relied on.
+//! tests of `parse` hold what is relied on.
 
 use std::fmt;
 
@@ -182,6 +182,7 @@ impl<'t> Line<'t> {
         };
         let near = &self.text[stride..];
         near.char_indices()
+            .inspect(|_| steps::count())
             .nth(characters % STRIDE)
             .map_or("", |(i, _)| &near[i..])
     }
@@ -353,6 +354,19 @@ impl<'t> Text<'t> {
     }
 }
 
+/// How far lines are walked, for the test that a long line is not walked for each of its values.
+mod steps {
+    #[cfg(test)]
+    thread_local! {
+        pub(super) static TAKEN: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    pub(super) fn count() {
+        #[cfg(test)]
+        TAKEN.set(TAKEN.get() + 1);
+    }
+}
+
 /// Tells where the value to be read next stands, and reads nothing.
 pub(super) struct Here;
 
@@ -399,4 +413,27 @@ fn position(error: &str) -> Option<Position> {
         line: line.parse().ok()?,
         column: column.parse().ok()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use super::*;
+
+    /// Characters walked in a line of so many keys and values, which are no ASCII.
+    fn steps_for(keys: usize) -> usize {
+        let pairs: Vec<String> = (0..keys).map(|i| format!("k{i}: é")).collect();
+        let yaml = format!("{{{}}}", pairs.join(", "));
+        steps::TAKEN.set(0);
+        parse::tree(&Text::new(&yaml)).expect("a tree");
+        steps::TAKEN.get()
+    }
+
+    #[test]
+    fn a_line_of_many_values_is_not_walked_for_each_of_them() {
+        let few = steps_for(1_000);
+        let many = steps_for(10_000);
+        assert!(few > 1_000, "{few}");
+        assert!(many < 11 * few, "{few}, then {many}");
+    }
 }

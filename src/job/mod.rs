@@ -8,6 +8,7 @@
 //! validation is tested without a disk. Knows nothing of how anything is run.
 
 mod diagnostic;
+mod env;
 mod fault;
 mod file;
 #[expect(
@@ -20,13 +21,17 @@ mod load;
 mod locate;
 mod model;
 mod node;
+mod parse;
 mod prompt;
 mod providers;
 mod resolve;
 mod rules;
 mod settings;
 mod source;
+mod syntax;
 mod value;
+mod walk;
+mod warnings;
 
 pub use diagnostic::{Diagnostic, Severity, render};
 pub use job::{Check, Env, Job, Limits, Matching, ModelChoice, ModelFacts, OnDenied, Prompt};

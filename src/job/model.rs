@@ -1,6 +1,6 @@
 //! Who answers: from `model`, the environment and the command line to a choice with limits and price.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::models;
 
@@ -9,20 +9,27 @@ use super::file::File;
 use super::job::{Matching, ModelChoice, ModelFacts};
 use super::locate::Span;
 use super::providers::ProviderEntry;
-use super::source::Source;
+use super::source::{Source, reason};
 
 /// Without a word from anybody.
 const DEFAULT: &str = "anthropic/claude-sonnet-5-5";
 
 /// A model as somebody named it.
-pub(super) struct Named<'a> {
-    pub(super) text: &'a str,
+pub(super) struct Named {
+    pub(super) text: String,
     /// Where to show a fault.
     pub(super) span: Span,
     /// Where it was named, when that was not the file; in front of the message.
     pub(super) origin: Option<&'static str>,
     /// What a relative `replay/PATH` is relative to.
-    pub(super) base: &'a Path,
+    pub(super) base: PathBuf,
+}
+
+impl Named {
+    /// Whether a cassette is to answer, whether or not it is there.
+    pub(super) fn is_replay(&self) -> bool {
+        self.text.trim_start().starts_with("replay/")
+    }
 }
 
 /// Who names the model when neither command line nor file does.
@@ -35,7 +42,7 @@ pub(super) fn default_name(source: &dyn Source) -> (String, Option<&'static str>
 
 /// The choice, or the fault in the name.
 pub(super) fn choose(
-    named: &Named<'_>,
+    named: &Named,
     file: &File,
     source: &dyn Source,
 ) -> Result<ModelChoice, Fault> {
@@ -51,17 +58,15 @@ pub(super) fn choose(
         Some((provider, name)) => (provider, name),
         None if text.starts_with("claude-") => ("anthropic", text),
         None => {
-            let near = nearest(text, models::known_ids())
-                .or_else(|| nearest(&format!("claude-{text}"), models::known_ids()));
-            let help = match near {
+            let help = match near_model(text) {
                 Some(near) => format!("did you mean `anthropic/{near}`?"),
-                None => "write `anthropic/MODEL` or `replay/PATH`".to_owned(),
+                None => format!("write `anthropic/MODEL` or `replay/PATH`; {}", families()),
             };
             return fault(format!("model {} names no provider", quote(text)), &help);
         }
     };
     match provider {
-        "replay" => replay(&named.base.join(name), file.matching, source).or_else(|reason| {
+        "replay" => replay(&named.base, Path::new(name), file.matching, source).or_else(|reason| {
             fault(
                 format!("there is no cassette at {}: {reason}", quote(name)),
                 match named.origin {
@@ -70,6 +75,10 @@ pub(super) fn choose(
                 },
             )
         }),
+        "anthropic" if name.is_empty() => fault(
+            "`anthropic/` names no model".to_owned(),
+            &format!("write `anthropic/MODEL`; {}", families()),
+        ),
         "anthropic" => match facts(name, &file.providers) {
             Ok(facts) => Ok(ModelChoice::Anthropic(facts)),
             Err(Unpriced { message, help }) => fault(message, &help),
@@ -89,13 +98,47 @@ pub(super) fn choose(
     }
 }
 
-/// The cassette at a path, or why there is none.
+/// What the ids of the compiled-in list begin with, and people leave out.
+const MAKER: &str = "claude-";
+
+/// The known model that was probably meant; `sonnet-5-5` and `sonnet` mean one too.
+fn near_model(written: &str) -> Option<&'static str> {
+    let short = |id: &'static str| id.strip_prefix(MAKER);
+    // What all ids share is no likeness: `claude-gpt-5` is not near `claude-opus-5`.
+    let wanted = written.strip_prefix(MAKER).unwrap_or(written);
+    let near = nearest(wanted, models::known_ids().filter_map(short));
+    models::known_ids()
+        .find(|id| near.is_some() && short(id) == near)
+        .or_else(|| models::known_ids().find(|id| short(family(id)) == Some(wanted)))
+        .or_else(|| nearest(written, models::known_ids()).filter(|_| wanted == written))
+}
+
+/// An id without its version.
+fn family(id: &'static str) -> &'static str {
+    let version = id.find(|c: char| c.is_ascii_digit());
+    version.map_or(id, |at| id[..at].trim_end_matches('-'))
+}
+
+/// The known models in few words.
+fn families() -> String {
+    let mut families: Vec<&str> = models::known_ids().map(family).collect();
+    families.sort_unstable();
+    families.dedup();
+    format!("the known families are {}", families.join(", "))
+}
+
+/// The cassette at a path, relative to `base`, or why there is none.
 pub(super) fn replay(
+    base: &Path,
     path: &Path,
     matching: Option<Matching>,
     source: &dyn Source,
 ) -> Result<ModelChoice, String> {
-    let path = source.canonical(path).map_err(|error| error.to_string())?;
+    if path.as_os_str().is_empty() {
+        return Err("the path is empty".to_owned());
+    }
+    let path = base.join(path);
+    let path = source.canonical(&path).map_err(|error| reason(&error))?;
     if !source.is_file(&path) && !source.is_dir(&path) {
         return Err("neither a file nor a directory".to_owned());
     }
@@ -132,9 +175,9 @@ fn facts(id: &str, providers: &[ProviderEntry]) -> Result<ModelFacts, Unpriced> 
         } else {
             Unpriced {
                 message: format!("unknown model {}", quote(id)),
-                help: match nearest(id, models::known_ids()) {
+                help: match near_model(id) {
                     Some(near) => format!("did you mean `{near}`? else {give_one}"),
-                    None => give_one,
+                    None => format!("{}; of another model {give_one}", families()),
                 },
             }
         });

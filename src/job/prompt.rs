@@ -1,8 +1,8 @@
 //! The entries of `prompts`, and texts in which templates would be filled.
 
-use super::fault::{Faults, nearest, quote};
+use super::fault::{Faults, quote};
 use super::file::{Reader, Settings, shared_key};
-use super::keys::{self, JOB_ONLY, PROMPT_ONLY, SHARED};
+use super::keys::{self, JOB_ONLY, Known, PROMPT_ONLY, SHARED};
 use super::locate::{Position, Span, Text};
 use super::node::{Content, Entry, Node};
 use super::value::{self, At};
@@ -61,23 +61,27 @@ fn read(reader: &mut Reader<'_>, node: &Node) -> PromptEntry {
 }
 
 fn read_object(reader: &mut Reader<'_>, prompt: &mut PromptEntry, entries: &[Entry]) {
-    let asks = |entry: &&Entry| matches!(entry.key.text.as_str(), "prompt" | "prompt_file");
-    let mut asking = entries.iter().filter(asks);
-    match (asking.next(), asking.next()) {
-        (None, _) => {
-            if no_ask(&mut reader.faults, prompt.span, entries) {
-                return;
-            }
-        }
-        (Some(first), Some(second)) if first.key.text != second.key.text => {
-            reader.faults.error(
-                second.key.span,
-                "both `prompt` and `prompt_file` are written",
-                "keep one of them",
-            );
-        }
-        (Some(_), _) => {}
+    if is_sentence(entries) {
+        reader.faults.error(
+            prompt.span,
+            "a prompt must be text or a mapping with `prompt` in it",
+            "a text with a colon in it must stand in quotes, or behind `|` on the lines below",
+        );
+        return;
     }
+    let asks = |key: &str| matches!(key, "prompt" | "prompt_file");
+    let mut asking = entries.iter().filter(|entry| asks(&entry.key.text));
+    let first = asking.next();
+    if let (Some(first), Some(second)) = (first, asking.next())
+        && first.key.text != second.key.text
+    {
+        reader.faults.error(
+            second.key.span,
+            "both `prompt` and `prompt_file` are written",
+            "keep one of them",
+        );
+    }
+    let mut is_asked = first.is_some();
     for entry in entries {
         let (key, node) = (entry.key.text.as_str(), &entry.value);
         match key {
@@ -90,39 +94,34 @@ fn read_object(reader: &mut Reader<'_>, prompt: &mut PromptEntry, entries: &[Ent
                 keys::unbuilt(&mut reader.faults, entry);
             }
             _ if shared_key(reader, &mut prompt.settings, entry) => {}
-            _ => unknown_key(&mut reader.faults, entry),
+            _ => {
+                let meant = unknown_key(&mut reader.faults, entry);
+                is_asked |= meant.is_some_and(asks);
+                prompt.settings.written.extend(meant.map(str::to_owned));
+            }
         }
     }
-}
-
-/// Notes that nothing is asked; `true` when the mapping is a sentence and its key need not be told.
-fn no_ask(faults: &mut Faults, span: Span, entries: &[Entry]) -> bool {
-    let known = || PROMPT_ONLY.iter().chain(SHARED).chain(JOB_ONLY).copied();
-    let is_known = |entry: &Entry| known().any(|name| name == entry.key.text);
-    // `- Summarise: what changed` is a mapping to YAML.
-    if let [only] = entries
-        && !is_known(only)
-        && nearest(&only.key.text, known()).is_none()
-    {
-        faults.error(
-            span,
-            "a prompt must be text or a mapping with `prompt` in it",
-            "a text with a colon in it must stand in quotes, or behind `|` on the lines below",
-        );
-        return true;
-    }
-    // A mistyped key is told by itself.
-    if entries.iter().all(is_known) {
-        faults.error(
-            span,
+    if !is_asked {
+        reader.faults.error(
+            prompt.span,
             "a prompt without `prompt` or `prompt_file`",
             "add `prompt: …` or `prompt_file: PATH`",
         );
     }
-    false
 }
 
-fn unknown_key(faults: &mut Faults, entry: &Entry) {
+/// `- Summarise: what changed` is a mapping to YAML.
+fn is_sentence(entries: &[Entry]) -> bool {
+    let known = || PROMPT_ONLY.iter().chain(SHARED).chain(JOB_ONLY).copied();
+    let [only] = entries else {
+        return false;
+    };
+    let written = only.key.text.as_str();
+    keys::meant(written, &known().collect::<Vec<_>>()).is_none()
+}
+
+/// Notes a key that a prompt does not have, and gives the name that was probably meant.
+fn unknown_key(faults: &mut Faults, entry: &Entry) -> Option<&'static str> {
     let key = entry.key.text.as_str();
     if JOB_ONLY.contains(&key) && key != "name" {
         faults.error(
@@ -130,10 +129,10 @@ fn unknown_key(faults: &mut Faults, entry: &Entry) {
             format!("{} is a key of the job, not of a prompt", quote(key)),
             "write it at the top of the file",
         );
-        return;
+        return None;
     }
     let known = [PROMPT_ONLY, SHARED].concat();
-    keys::unknown_key(faults, entry, "in a prompt", &known);
+    keys::unknown_key(faults, entry, "in a prompt", Known::all(&known))
 }
 
 fn id(faults: &mut Faults, node: &Node) -> Option<At<String>> {

@@ -3,7 +3,7 @@
 use crate::models::{Price, TokenPrices, Usd};
 
 use super::fault::Faults;
-use super::keys;
+use super::keys::{self, Known};
 use super::locate::Span;
 use super::node::{Content, Entry, Node};
 use super::value;
@@ -58,7 +58,9 @@ fn provider(faults: &mut Faults, entry: &Entry) -> Option<ProviderEntry> {
                 format!("`{key}` cannot be set in a job file"),
                 "addresses and keys come from the environment or the command line alone: who can edit the job file must not redirect the key",
             ),
-            _ => keys::unknown_key(faults, entry, "in `providers`", &known),
+            _ => {
+                keys::unknown_key(faults, entry, "in `providers`", Known::all(&known));
+            }
         }
     }
     Some(provider)
@@ -81,12 +83,12 @@ fn price(faults: &mut Faults, node: &Node) -> Option<Price> {
     let mut is_faulty = false;
     for entry in entries {
         let key = entry.key.text.as_str();
-        match known.iter().position(|name| *name == key) {
-            Some(kind) => {
-                prices[kind] = value::price(faults, &format!("price.{key}"), &entry.value);
-                is_faulty |= prices[kind].is_none();
-            }
-            None => keys::unknown_key(faults, entry, "in `price`", &known),
+        if let Some(kind) = known.iter().position(|name| *name == key) {
+            prices[kind] = value::price(faults, &format!("price.{key}"), &entry.value);
+            is_faulty |= prices[kind].is_none();
+        } else {
+            let meant = keys::unknown_key(faults, entry, "in `price`", Known::all(&known));
+            is_faulty |= meant.is_some();
         }
     }
     let [Some(input), Some(output), cache_read, cache_write_5m] = prices else {

@@ -18,8 +18,11 @@ use super::job::{Check, Env, Job, Limits, ModelChoice, Prompt};
 use super::locate::Span;
 use super::model::{self, Named};
 use super::prompt::{Ask, NOWHERE, PromptEntry, find_template, unfilled};
+use super::providers::ProviderEntry;
 use super::rules::{self, ListedRule};
-use super::source::{Overrides, Source};
+use super::source::{Overrides, Source, reason};
+use super::value::{self, Unfit};
+use super::warnings;
 
 /// SPEC, "Job file": `max_turns`.
 const MAX_TURNS: u32 = 25;
@@ -53,6 +56,9 @@ pub(super) fn resolve(reader: &mut Reader<'_>, file: &File, around: &Surrounding
         ),
     };
     note_repeated_ids(reader, &file.prompts);
+    if file.prompts.is_empty() {
+        judge_settings(reader, file, around);
+    }
     let resolved: Vec<_> = file
         .prompts
         .iter()
@@ -71,9 +77,7 @@ pub(super) fn resolve(reader: &mut Reader<'_>, file: &File, around: &Surrounding
     let prompts: Vec<Prompt> = resolved.into_iter().flatten().collect();
     // A warning is only of use where it is known what runs.
     if whole {
-        warn_of_free_commands(reader, file, &prompts);
-        warn_of_missing_checks(reader, file, &prompts);
-        warn_of_idle_providers(reader, file, &prompts);
+        warnings::note(&mut reader.faults, file, &prompts);
     }
     Job {
         name,
@@ -83,6 +87,28 @@ pub(super) fn resolve(reader: &mut Reader<'_>, file: &File, around: &Surrounding
         prompts,
         warnings: Vec::new(),
     }
+}
+
+/// Without a prompt that could be read, what the job says is judged as if for one that says nothing: a
+/// fault in `prompts` must not hide the others.
+fn judge_settings(reader: &mut Reader<'_>, file: &File, around: &Surroundings<'_>) {
+    let Some(span) = file.span else {
+        return;
+    };
+    let entry = PromptEntry {
+        span,
+        id: None,
+        ask: None,
+        settings: Settings::default(),
+    };
+    let mut merging = Merging {
+        reader,
+        file,
+        entry: &entry,
+        around,
+    };
+    // Nothing is asked, so that there is no prompt to be had.
+    merging.prompt(0);
 }
 
 fn prompt_id(index: usize, entry: &PromptEntry) -> String {
@@ -146,10 +172,8 @@ impl Merging<'_, '_> {
             .overrides
             .max_budget
             .or_else(|| self.either(|settings| &settings.max_budget));
-        if let Some(model) = &model
-            && max_budget.is_none()
-        {
-            self.note_missing_budget(model);
+        if max_budget.is_none() && !self.says("max_budget_usd") {
+            self.note_missing_budget(model.as_ref());
         }
         let workspace = self.workspace();
         let defaults = Limits::default();
@@ -204,22 +228,21 @@ impl Merging<'_, '_> {
                 )
             }),
             Err(error) => Err(fault(
-                format!("cannot read {}: {error}", quote(&named.value)),
+                format!("cannot read {}: {}", quote(&named.value), reason(&error)),
                 "the path is relative to the job file",
             )),
         };
         match read {
-            Ok(text) if text.trim().is_empty() => {
-                let message = format!("{} is blank", quote(&named.value));
-                self.reader
-                    .faults
-                    .error(named.span, message, "write into it what is asked");
-            }
             Ok(text) => {
-                let Some(template) = find_template(&text) else {
+                if let Some(Unfit { what, .. }) = value::unfit(&text) {
+                    let message = format!("{} {what}", quote(&named.value));
+                    let help = "write into it what is asked, as text";
+                    self.reader.faults.error(named.span, message, help);
+                } else if let Some(template) = find_template(&text) {
+                    unfilled(&mut self.reader.faults, named.span, template);
+                } else {
                     return Some(text);
-                };
-                unfilled(&mut self.reader.faults, named.span, template);
+                }
             }
             Err(fault) => self.reader.faults.push(fault),
         }
@@ -228,9 +251,8 @@ impl Merging<'_, '_> {
 
     fn model(&mut self) -> Option<ModelChoice> {
         let source = self.around.source;
-        let cwd = source.cwd();
         if let Some(directory) = &self.around.overrides.replay {
-            let chosen = model::replay(&cwd.join(directory), self.file.matching, source);
+            let chosen = model::replay(&source.cwd(), directory, self.file.matching, source);
             return self.noted(chosen.map_err(|reason| {
                 let shown = quote(&directory.to_string_lossy());
                 Fault::error(
@@ -240,51 +262,57 @@ impl Merging<'_, '_> {
                 .help("the path is relative to the working directory")
             }));
         }
-        let written = self.either(|settings| &settings.model);
-        let default = model::default_name(source);
-        let named = match (&self.around.overrides.model, &written) {
-            (Some(text), _) => Named {
-                text,
-                span: self.job_span(),
-                origin: Some("--model"),
-                base: &cwd,
-            },
-            (None, Some(written)) => Named {
-                text: &written.value,
-                span: written.span,
-                origin: None,
-                base: &self.around.dir,
-            },
-            // What is written there is faulty, and noted.
-            (None, None) if self.says("model") => return None,
-            (None, None) => Named {
-                text: &default.0,
-                span: self.job_span(),
-                origin: default.1,
-                base: &cwd,
-            },
-        };
-        let chosen = model::choose(&named, self.file, source);
+        let chosen = model::choose(&self.named()?, self.file, source);
         self.noted(chosen)
+    }
+
+    /// The model as somebody named it; `None` when what is written there is faulty, and noted.
+    fn named(&self) -> Option<Named> {
+        let source = self.around.source;
+        let (text, span, origin, base) = if let Some(text) = &self.around.overrides.model {
+            (text.clone(), self.job_span(), Some("--model"), source.cwd())
+        } else if let Some(written) = self.either(|settings| &settings.model) {
+            (written.value, written.span, None, self.around.dir.clone())
+        } else if self.says("model") {
+            return None;
+        } else {
+            let (text, origin) = model::default_name(source);
+            (text, self.job_span(), origin, source.cwd())
+        };
+        Some(Named {
+            text,
+            span,
+            origin,
+            base,
+        })
     }
 
     fn noted<T>(&mut self, result: Result<T, Fault>) -> Option<T> {
         result.map_err(|fault| self.reader.faults.push(fault)).ok()
     }
 
-    fn note_missing_budget(&mut self, model: &ModelChoice) {
-        let ModelChoice::Anthropic(facts) = model else {
-            return;
+    fn note_missing_budget(&mut self, model: Option<&ModelChoice>) {
+        let message = match model {
+            Some(ModelChoice::Anthropic(facts)) if facts.price != Price::Free => format!(
+                "`max_budget_usd` is missing, and model {} costs money",
+                quote(&facts.id)
+            ),
+            // The fault in the name is one fault, and this another.
+            None if self.would_cost() => {
+                "`max_budget_usd` is missing: only a model that costs nothing needs none".to_owned()
+            }
+            Some(ModelChoice::Anthropic(_) | ModelChoice::Replay { .. }) | None => return,
         };
-        if facts.price == Price::Free || self.says("max_budget_usd") {
-            return;
-        }
-        let message = format!(
-            "`max_budget_usd` is missing, and model {} costs money",
-            quote(&facts.id)
-        );
         let help = "add `max_budget_usd: 0.50`, a hard cap in US dollars for each prompt, or give --max-budget-usd";
         self.reader.faults.error(self.job_span(), message, help);
+    }
+
+    /// Whether a model with a fault in its name is one that costs money, as far as can be told.
+    fn would_cost(&self) -> bool {
+        let says_free = |entry: &ProviderEntry| entry.price == Some(Price::Free);
+        self.around.overrides.replay.is_none()
+            && !self.file.providers.iter().any(says_free)
+            && self.named().is_some_and(|named| !named.is_replay())
     }
 
     /// The directory the tools work in, links resolved.
@@ -298,7 +326,7 @@ impl Merging<'_, '_> {
         let problem = match source.canonical(&path) {
             Ok(path) if source.is_dir(&path) => return Some(path),
             Ok(_) => "is no directory".to_owned(),
-            Err(error) => format!("cannot be opened: {error}"),
+            Err(error) => format!("cannot be opened: {}", reason(&error)),
         };
         let shown =
             quote(&written.map_or_else(|| path.to_string_lossy().into_owned(), |d| d.value));
@@ -323,7 +351,8 @@ impl Merging<'_, '_> {
     }
 }
 
-fn allow_rules<'f>(file: &'f File, entry: &'f PromptEntry) -> &'f [ListedRule] {
+/// The rules that allow for a prompt: its own, else the job's.
+pub(super) fn allow_rules<'f>(file: &'f File, entry: &'f PromptEntry) -> &'f [ListedRule] {
     let own = entry.settings.allowed_tools.as_ref();
     own.or(file.settings.allowed_tools.as_ref())
         .map_or(&[], Vec::as_slice)
@@ -340,71 +369,4 @@ fn checks(entries: &[CheckEntry]) -> Vec<Check> {
             timeout: entry.timeout.unwrap_or(CHECK_TIMEOUT),
         })
         .collect()
-}
-
-/// Once a job: at its first rule that lets commands run free without a word that this is meant.
-fn warn_of_free_commands(reader: &mut Reader<'_>, file: &File, prompts: &[Prompt]) {
-    let rule = file
-        .prompts
-        .iter()
-        .zip(prompts)
-        .find_map(|(entry, prompt)| {
-            let runs_free = entry.settings.runs_free.or(file.settings.runs_free);
-            if runs_free == Some(true) || !prompt.policy.offers("Bash") {
-                return None;
-            }
-            allow_rules(file, entry).iter().find(|rule| rule.is_bash)
-        });
-    if let Some(rule) = rule {
-        reader.faults.push(
-            Fault::warning(rule.span, "Bash runs without a sandbox: this version has none").help(
-                "run it in a container, and write `sandbox: {mode: off}` to say that commands may run free",
-            ),
-        );
-    }
-}
-
-/// Once a job: at its first prompt that changes things and is believed on its word.
-fn warn_of_missing_checks(reader: &mut Reader<'_>, file: &File, prompts: &[Prompt]) {
-    let unchecked = file
-        .prompts
-        .iter()
-        .zip(prompts)
-        .find(|(_, prompt)| prompt.policy.may_write() && prompt.checks.is_empty());
-    if let Some((entry, prompt)) = unchecked {
-        reader.faults.push(
-            Fault::warning(
-                entry.span,
-                format!(
-                    "prompt {} may write or run commands, and no check looks at what it did",
-                    quote(&prompt.id)
-                ),
-            )
-            .help(
-                "add `checks: [{command: \"make test\"}]`: else whatever it says at the end passes",
-            ),
-        );
-    }
-}
-
-/// An entry that holds for no prompt is most likely mistyped.
-fn warn_of_idle_providers(reader: &mut Reader<'_>, file: &File, prompts: &[Prompt]) {
-    for entry in &file.providers {
-        let is_used = prompts.iter().any(|prompt| match &prompt.model {
-            ModelChoice::Anthropic(facts) => {
-                model::entries_for(&facts.id, &file.providers).any(|used| used == entry)
-            }
-            // Which model is replayed is the cassette's to say.
-            ModelChoice::Replay { .. } => true,
-        });
-        if !is_used {
-            reader.faults.push(
-                Fault::warning(
-                    entry.span,
-                    format!("{} is the model of no prompt", quote(&entry.name)),
-                )
-                .help("name a model, such as `anthropic/claude-sonnet-5-5`, or a provider, such as `anthropic`"),
-            );
-        }
-    }
 }

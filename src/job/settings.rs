@@ -1,9 +1,8 @@
-//! The shared keys whose values have parts: `workspace`, `env`, `sandbox`, `limits`, `checks`.
+//! The shared keys whose values have parts: `workspace`, `sandbox`, `limits`, `checks`.
 
-use super::fault::{Faults, quote};
+use super::fault::Faults;
 use super::file::{CheckEntry, Reader, Settings};
-use super::keys;
-use super::locate::Span;
+use super::keys::{self, Known};
 use super::node::{Content, Node};
 use super::prompt;
 use super::value::{self, unsupported};
@@ -23,7 +22,10 @@ pub(super) fn completion(faults: &mut Faults, node: &Node) {
 
 /// `{dir, mode, …}`.
 pub(super) fn workspace(faults: &mut Faults, settings: &mut Settings, node: &Node) {
-    let known = ["dir", "mode", "additional_dirs", "changes", "apply"];
+    let known = Known {
+        built: &["dir", "mode"],
+        later: &["additional_dirs", "changes", "apply"],
+    };
     let help = "write `workspace: {dir: PATH}`; without the key it is the job file's directory";
     for entry in value::map(faults, "workspace", node, help).unwrap_or_default() {
         let (key, node) = (entry.key.text.as_str(), &entry.value);
@@ -63,72 +65,20 @@ pub(super) fn workspace(faults: &mut Faults, settings: &mut Settings, node: &Nod
                 "workspace.apply",
                 "leave it out: changes are made in the directory itself",
             ),
-            _ => keys::unknown_key(faults, entry, "in `workspace`", &known),
+            _ => {
+                keys::unknown_key(faults, entry, "in `workspace`", known);
+            }
         }
     }
-}
-
-/// `{pass: [NAME], set: {NAME: VALUE}}`.
-pub(super) fn env(faults: &mut Faults, settings: &mut Settings, node: &Node) {
-    let help = "write `env: {pass: [NAME], set: {NAME: value}}`";
-    for entry in value::map(faults, "env", node, help).unwrap_or_default() {
-        match entry.key.text.as_str() {
-            "pass" => settings.env_pass = env_pass(faults, &entry.value),
-            "set" => settings.env_set = env_set(faults, &entry.value),
-            _ => keys::unknown_key(faults, entry, "in `env`", &["pass", "set"]),
-        }
-    }
-}
-
-fn env_pass(faults: &mut Faults, node: &Node) -> Option<Vec<String>> {
-    let help = "a list of names of environment variables";
-    let mut names = Vec::new();
-    for node in value::list(faults, "env.pass", node, help)? {
-        let Some(name) = value::text(faults, "env.pass", node) else {
-            continue;
-        };
-        if is_env_name(&name.value) {
-            names.push(name.value);
-        } else {
-            no_env_name(faults, node.span, &name.value);
-        }
-    }
-    Some(names)
-}
-
-fn env_set(faults: &mut Faults, node: &Node) -> Option<Vec<(String, String)>> {
-    let help = "names of environment variables and their values";
-    let mut set = Vec::new();
-    for entry in value::map(faults, "env.set", node, help)? {
-        let name = &entry.key.text;
-        if !is_env_name(name) {
-            no_env_name(faults, entry.key.span, name);
-            continue;
-        }
-        let value = value::env_value(faults, &format!("env.set.{name}"), &entry.value);
-        set.extend(value.map(|value| (name.clone(), value)));
-    }
-    Some(set)
-}
-
-fn no_env_name(faults: &mut Faults, span: Span, name: &str) {
-    faults.error(
-        span,
-        format!("{} is no name of an environment variable", quote(name)),
-        "a name has letters, digits and `_`, and no digit in front",
-    );
-}
-
-fn is_env_name(name: &str) -> bool {
-    name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && !name.is_empty()
 }
 
 /// Only `{mode: off}` can be kept today; whoever asks for more must not believe to have it.
 pub(super) fn sandbox(faults: &mut Faults, settings: &mut Settings, node: &Node) {
     const HELP: &str = "this version has no sandbox; `sandbox: {mode: off}` says that you know, and a container around the run is one";
-    let known = ["mode", "network", "writable", "hooks"];
+    let known = Known {
+        built: &["mode"],
+        later: &["network", "writable", "hooks"],
+    };
     for entry in
         value::map(faults, "sandbox", node, "write `sandbox: {mode: off}`").unwrap_or_default()
     {
@@ -147,25 +97,27 @@ pub(super) fn sandbox(faults: &mut Faults, settings: &mut Settings, node: &Node)
                     None => {}
                 }
             }
-            key @ ("network" | "writable" | "hooks") => {
+            key if known.later.contains(&key) => {
                 unsupported(faults, entry.key.span, &format!("sandbox.{key}"), HELP);
             }
-            _ => keys::unknown_key(faults, entry, "in `sandbox`", &known),
+            _ => {
+                keys::unknown_key(faults, entry, "in `sandbox`", known);
+            }
         }
     }
 }
 
 /// `{attempts, idle_timeout, parallel_tools}`, and what is not built of it.
 pub(super) fn limits(faults: &mut Faults, settings: &mut Settings, node: &Node) {
-    let known = [
-        "attempts",
-        "idle_timeout",
-        "parallel_tools",
-        "compact_at",
-        "stop_hook_blocks",
-        "schema_tries",
-        "task_max_turns",
-    ];
+    let known = Known {
+        built: &["attempts", "idle_timeout", "parallel_tools"],
+        later: &[
+            "compact_at",
+            "stop_hook_blocks",
+            "schema_tries",
+            "task_max_turns",
+        ],
+    };
     let help = "write `limits: {attempts: 10, idle_timeout: 90s, parallel_tools: 10}`";
     for entry in value::map(faults, "limits", node, help).unwrap_or_default() {
         let node = &entry.value;
@@ -183,13 +135,15 @@ pub(super) fn limits(faults: &mut Faults, settings: &mut Settings, node: &Node) 
                 let calls = value::whole(faults, "limits.parallel_tools", node, (1, 1000), help);
                 settings.parallel_tools = calls.and_then(|n| usize::try_from(n).ok());
             }
-            key if known.contains(&key) => unsupported(
+            key if known.later.contains(&key) => unsupported(
                 faults,
                 entry.key.span,
                 &format!("limits.{key}"),
                 "leave it out: what it limits does not happen yet",
             ),
-            _ => keys::unknown_key(faults, entry, "in `limits`", &known),
+            _ => {
+                keys::unknown_key(faults, entry, "in `limits`", known);
+            }
         }
     }
 }
@@ -222,20 +176,20 @@ pub(super) fn checks(reader: &mut Reader<'_>, node: &Node) -> Option<Vec<CheckEn
 }
 
 fn check(reader: &mut Reader<'_>, node: &Node) -> Option<CheckEntry> {
-    let known = [
-        "command",
-        "timeout",
-        "files_changed",
-        "result_matches",
-        "result_json",
-        "file_exists",
-        "tools_used",
-    ];
+    let known = Known {
+        built: &["command", "timeout"],
+        later: &[
+            "files_changed",
+            "result_matches",
+            "result_json",
+            "file_exists",
+            "tools_used",
+        ],
+    };
     let help = "a check is a mapping: `{command: \"make test\", timeout: 10m}`";
     let entries = value::map(&mut reader.faults, "checks[…]", node, help)?;
     let mut command = None;
     let mut timeout = None;
-    // A mistyped key is told by itself.
     let mut says_what = false;
     for entry in entries {
         let node = &entry.value;
@@ -245,7 +199,7 @@ fn check(reader: &mut Reader<'_>, node: &Node) -> Option<CheckEntry> {
                 command = prompt::filled_text(reader, "command", node);
             }
             "timeout" => timeout = value::duration(&mut reader.faults, "timeout", node),
-            key if known.contains(&key) => {
+            key if known.later.contains(&key) => {
                 says_what = true;
                 unsupported(
                     &mut reader.faults,
@@ -255,8 +209,8 @@ fn check(reader: &mut Reader<'_>, node: &Node) -> Option<CheckEntry> {
                 );
             }
             _ => {
-                says_what = true;
-                keys::unknown_key(&mut reader.faults, entry, "in a check", &known);
+                let meant = keys::unknown_key(&mut reader.faults, entry, "in a check", known);
+                says_what |= meant.is_some_and(|meant| meant != "timeout");
             }
         }
     }

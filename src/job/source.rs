@@ -27,6 +27,15 @@ pub trait Source {
     fn cwd(&self) -> PathBuf;
 }
 
+/// The words of an error without its number, which says nothing to who wrote the job file.
+pub(super) fn reason(error: &io::Error) -> String {
+    let words = error.to_string();
+    match words.split_once(" (os error ") {
+        Some((words, _)) => words.to_owned(),
+        None => words,
+    }
+}
+
 /// What the command line sets; it wins over the job file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {

@@ -44,24 +44,36 @@ fn is_old_bool(word: &str) -> bool {
 /// A text that is not blank. An unquoted word that YAML takes, or once took, for something else is
 /// refused: it would mean different things to different readers.
 pub(super) fn text(faults: &mut Faults, key: &str, node: &Node) -> Option<At<String>> {
+    fit_text(faults, key, node, unfit)
+}
+
+/// As [`text`], for what is only shown: there a NUL does no harm.
+pub(super) fn shown_text(faults: &mut Faults, key: &str, node: &Node) -> Option<At<String>> {
+    fit_text(faults, key, node, blank)
+}
+
+fn fit_text(
+    faults: &mut Faults,
+    key: &str,
+    node: &Node,
+    unfit: fn(&str) -> Option<Unfit>,
+) -> Option<At<String>> {
     let Some(scalar) = node.scalar() else {
         faults.wrong(key, "text", node, "one text, in quotes where in doubt");
         return None;
     };
     let surprise = match scalar.kind {
         Kind::Text if scalar.style != Style::Plain || !is_old_bool(&scalar.text) => {
-            if scalar.text.trim().is_empty() {
-                faults.error(
-                    node.span,
-                    format!("`{key}` is blank"),
-                    "write the text, or leave the key out where it may be left out",
-                );
-                return None;
-            }
-            return Some(At {
-                value: scalar.text.clone(),
-                span: node.span,
-            });
+            return match unfit(&scalar.text) {
+                Some(Unfit { what, help }) => {
+                    faults.error(node.span, format!("`{key}` {what}"), help);
+                    None
+                }
+                None => Some(At {
+                    value: scalar.text.clone(),
+                    span: node.span,
+                }),
+            };
         }
         Kind::Text => "which some YAML readers take for true or false",
         Kind::Null if scalar.text.is_empty() => {
@@ -87,6 +99,43 @@ pub(super) fn text(faults: &mut Faults, key: &str, node: &Node) -> Option<At<Str
     None
 }
 
+/// What no text may be, as the end of a sentence, and what to do about it.
+pub(super) struct Unfit {
+    pub(super) what: &'static str,
+    pub(super) help: &'static str,
+}
+
+/// Why a text cannot be what somebody meant; `None` where it can.
+pub(super) fn unfit(text: &str) -> Option<Unfit> {
+    if text.contains('\0') {
+        return Some(Unfit {
+            what: "holds a NUL character",
+            help: "leave it out: no program and no file name can take one",
+        });
+    }
+    blank(text)
+}
+
+fn blank(text: &str) -> Option<Unfit> {
+    text.chars()
+        .all(|c| c.is_whitespace() || c.is_control() || is_invisible(c))
+        .then_some(Unfit {
+            what: "is blank",
+            help: "write the text, or leave the key out where it may be left out",
+        })
+}
+
+/// Characters that are no blanks and show nothing by themselves. Source: Unicode Character Database,
+/// property `Default_Ignorable_Code_Point`, and the blank pattern of Braille.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
 /// As [`text`], for the value of an environment variable: plain numbers and `true` and `false` are
 /// taken as they are written, and nothing is a value.
 pub(super) fn env_value(faults: &mut Faults, key: &str, node: &Node) -> Option<String> {
@@ -97,7 +146,10 @@ pub(super) fn env_value(faults: &mut Faults, key: &str, node: &Node) -> Option<S
             .chars()
             .all(|c| c.is_ascii_digit() || c == '.');
         match kind {
-            Kind::Text if *style != Style::Plain => return Some(text.clone()),
+            // A variable may hold blanks, or nothing.
+            Kind::Text if *style != Style::Plain && !text.contains('\0') => {
+                return Some(text.clone());
+            }
             Kind::Bool(_) => return Some(text.clone()),
             Kind::Whole(_) | Kind::Float(_) if is_decimal => return Some(text.clone()),
             Kind::Text | Kind::Null | Kind::Whole(_) | Kind::Float(_) => {}
@@ -159,8 +211,8 @@ pub(super) fn whole(
     (least, most): (u64, u64),
     help: &str,
 ) -> Option<u64> {
-    let Some(Kind::Whole(number)) = node.scalar().map(|scalar| scalar.kind) else {
-        faults.wrong(key, "a whole number", node, unquoted(node).unwrap_or(help));
+    let Some(Kind::Whole(number)) = number(node) else {
+        faults.wrong(key, "a whole number", node, rewritten(node).unwrap_or(help));
         return None;
     };
     let number = u64::try_from(number).unwrap_or(if number < 0 { 0 } else { u64::MAX });
@@ -175,20 +227,44 @@ pub(super) fn whole(
     None
 }
 
-/// The help where a number stands in quotes.
-fn unquoted(node: &Node) -> Option<&'static str> {
+/// A number as people write it. `0x10` and `0o17` are numbers to YAML, and `010` is one to some readers
+/// and another to others.
+fn number(node: &Node) -> Option<Kind> {
     let scalar = node.scalar()?;
-    let is_number = scalar.kind == Kind::Text && scalar.text.parse::<f64>().is_ok();
-    is_number.then_some("write the number without quotes")
+    match scalar.kind {
+        Kind::Whole(_) if is_decimal(&scalar.text) => Some(scalar.kind),
+        Kind::Float(_) => Some(scalar.kind),
+        Kind::Whole(_) | Kind::Null | Kind::Bool(_) | Kind::Text => None,
+    }
 }
+
+fn is_decimal(text: &str) -> bool {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    digits.bytes().all(|b| b.is_ascii_digit()) && (digits.len() == 1 || !digits.starts_with('0'))
+}
+
+/// The help where a number is written otherwise than it must be.
+fn rewritten(node: &Node) -> Option<&'static str> {
+    let scalar = node.scalar()?;
+    match scalar.kind {
+        Kind::Text if scalar.style != Style::Plain && scalar.text.parse::<f64>().is_ok() => {
+            Some("write the number without quotes")
+        }
+        Kind::Text if scalar.text.parse::<f64>().is_ok() => Some(DECIMAL),
+        Kind::Whole(_) if !is_decimal(&scalar.text) => Some(DECIMAL),
+        Kind::Whole(_) | Kind::Float(_) | Kind::Null | Kind::Bool(_) | Kind::Text => None,
+    }
+}
+
+const DECIMAL: &str = "write it in decimal digits, without a zero in front";
 
 /// An amount of dollars, not negative.
 fn dollars(faults: &mut Faults, key: &str, node: &Node, help: &str) -> Option<Usd> {
-    let number = match node.scalar().map(|scalar| scalar.kind) {
+    let number = match number(node) {
         Some(Kind::Whole(number)) => number as f64,
         Some(Kind::Float(number)) => number,
         Some(Kind::Null | Kind::Bool(_) | Kind::Text) | None => {
-            let help = unquoted(node).unwrap_or(help);
+            let help = rewritten(node).unwrap_or(help);
             faults.wrong(key, "a number of US dollars", node, help);
             return None;
         }
@@ -226,13 +302,13 @@ pub(super) fn budget(faults: &mut Faults, key: &str, node: &Node) -> Option<Usd>
 
 /// A time such as `90s`, `10m`, `1h30m`.
 pub(super) fn duration(faults: &mut Faults, key: &str, node: &Node) -> Option<Duration> {
-    let help = "write it with units, such as 90s, 10m or 1h30m; at most 8760h";
+    let help = "write whole seconds, minutes or hours, such as 90s, 10m or 1h30m";
     let duration = node
         .scalar()
         .filter(|scalar| scalar.kind == Kind::Text)
         .and_then(|scalar| parse_duration(&scalar.text));
     if duration.is_none() {
-        faults.wrong(key, "a time above 0", node, help);
+        faults.wrong(key, "a time from 1s to 8760h", node, help);
     }
     duration
 }
@@ -291,6 +367,23 @@ pub(super) fn unsupported(faults: &mut Faults, span: Span, what: &str, help: &st
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_shows_something_and_holds_no_nul() {
+        for (text, what) in [
+            ("x", None),
+            ("\u{200b}x", None),
+            ("é", None),
+            ("", Some("is blank")),
+            (" \n\t", Some("is blank")),
+            ("\u{200b}\u{2060} \u{feff}", Some("is blank")),
+            ("\u{e0041}\u{ad}", Some("is blank")),
+            ("\u{1b}", Some("is blank")),
+            ("a\0b", Some("holds a NUL character")),
+        ] {
+            assert_eq!(unfit(text).map(|unfit| unfit.what), what, "{text:?}");
+        }
+    }
 
     #[test]
     fn a_time_has_units_in_their_order() {

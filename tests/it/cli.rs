@@ -155,7 +155,8 @@ fn a_warning_about_the_job_file_is_kept_and_quiet_prints_none() {
     assert_eq!(
         ran.run_json()["warnings"],
         serde_json::json!([
-            "job.yaml:7:5: prompt \"good\" may write or run commands, and no check looks at what it did"
+            "job.yaml:7:5: prompts \"good\", \"broken\" may write or run commands, and no check looks at \
+             what they did"
         ])
     );
 }

@@ -27,6 +27,8 @@ impl Memory {
         for (name, text) in [
             ("ask.md", &b"What changed?\n"[..]),
             ("blank.md", b" \n"),
+            ("nul.md", b"a\0b"),
+            ("invisible.md", "\u{200b}\n".as_bytes()),
             ("latin1.md", b"caf\xe9"),
             ("template.md", b"Look at {{ inputs.title }}."),
             ("sub/file", b""),
@@ -61,7 +63,7 @@ impl Memory {
 impl Source for Memory {
     fn read(&self, path: &Path, limit: usize) -> io::Result<Vec<u8>> {
         let found = self.files.get(&self.cwd().join(path));
-        let bytes = found.ok_or_else(|| io::Error::other("no such file"))?;
+        let bytes = found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such file"))?;
         Ok(bytes.iter().copied().take(limit + 1).collect())
     }
 
@@ -522,7 +524,7 @@ fn all_files_of_a_run_are_told_their_faults_at_once() {
                 .to_owned(),
             format!("three.yaml:1:7: {twice}"),
             format!("same.yaml:1:1: {twice}"),
-            "none.yaml:1:1: cannot read the job file: no such file".to_owned(),
+            "none.yaml:0:0: cannot read the job file: no such file (looked in /repo)".to_owned(),
         ]
     );
     let jobs = load(&["one.yaml"]).unwrap();
@@ -539,7 +541,7 @@ fn what_is_too_large_or_too_deep_is_refused() {
     for (text, said) in [
         (
             "#".repeat((1 << 20) + 1),
-            "1:1: the file is larger than 1 MiB",
+            "0:0: the file is larger than 1 MiB",
         ),
         (
             "[".repeat(1 << 20),
@@ -579,7 +581,7 @@ fn a_file_of_faults_shows_the_first_hundred() {
     assert_eq!(faults.len(), 100);
     assert_eq!(
         faults[99].message,
-        "unknown key \"key98\" in the job file (and 2901 faults more in this file)"
+        "unknown key \"key97\" in the job file (and 2902 faults more in this file)"
     );
 }
 
@@ -599,6 +601,32 @@ fn a_diagnostic_is_one_fault_whatever_the_file_holds() {
         job::render(&[diagnostic]),
         "a\\nb.yaml:1:3: error: found \"x\\n::error::y\"\n    1 | \tab?[31m\n      | \t ^^^^^^\n   help: no\\r\n1 error\n"
     );
+}
+
+#[test]
+fn a_fault_of_the_whole_file_names_no_place() {
+    let mut memory = Memory::new();
+    memory.add("large.yaml", "#".repeat((1 << 20) + 1));
+    for (name, said) in [
+        (
+            "nope.yaml",
+            "nope.yaml: error: cannot read the job file: no such file (looked in /repo)\n1 error\n",
+        ),
+        (
+            "jobs/nope.yaml",
+            "jobs/nope.yaml: error: cannot read the job file: no such file (looked in /repo/jobs)\n1 error\n",
+        ),
+        (
+            "/nope.yaml",
+            "/nope.yaml: error: cannot read the job file: no such file\n1 error\n",
+        ),
+        (
+            "large.yaml",
+            "large.yaml: error: the file is larger than 1 MiB\n   help: split it into several jobs, and put long prompts behind `prompt_file`\n1 error\n",
+        ),
+    ] {
+        assert_eq!(said_of(memory.load(name)), said);
+    }
 }
 
 /// What a job file is made of, so that random files get past the first line.
