@@ -55,6 +55,14 @@ pub enum Touches {
     Nothing,
 }
 
+impl Touches {
+    /// The file that `file_path` names.
+    fn file(input: &Value, access: Access) -> Self {
+        let path = input["file_path"].as_str().unwrap_or_default().to_owned();
+        Self::Path { path, access }
+    }
+}
+
 /// What a tool has to say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {

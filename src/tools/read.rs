@@ -76,10 +76,7 @@ impl Tool for Read {
     }
 
     fn touches(&self, input: &Value) -> Touches {
-        Touches::Path {
-            path: input["file_path"].as_str().unwrap_or_default().to_owned(),
-            access: Access::Read,
-        }
+        Touches::file(input, Access::Read)
     }
 
     fn is_read_only(&self) -> bool {

@@ -43,10 +43,7 @@ impl Tool for Write {
     }
 
     fn touches(&self, input: &Value) -> Touches {
-        Touches::Path {
-            path: input["file_path"].as_str().unwrap_or_default().to_owned(),
-            access: Access::Write,
-        }
+        Touches::file(input, Access::Write)
     }
 
     fn is_read_only(&self) -> bool {
