@@ -3,7 +3,9 @@
 //! What an effect starts, its input starts to take effect only after that input is on disk: a request
 //! leaves after `Sent` was journaled, a call runs after its decision was.
 
+use std::any::Any;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -347,11 +349,23 @@ impl Hands {
     }
 
     fn authorize(&mut self, request: RequestNumber, call: &ToolUse) {
-        let (told, permitted) = authorize::authorize(&self.kit, request, call);
-        if let Some(permitted) = permitted {
-            self.permits.insert(call.id.clone(), permitted);
+        // A tool's own code says what a call would touch; its panic ends the prompt, not its record.
+        let judge = AssertUnwindSafe(|| authorize::authorize(&self.kit, request, call));
+        match catch_unwind(judge) {
+            Ok((told, permitted)) => {
+                if let Some(permitted) = permitted {
+                    self.permits.insert(call.id.clone(), permitted);
+                }
+                self.answer(Answer::Told(told));
+            }
+            Err(panic) => {
+                let message = panic_message(&*panic);
+                self.fault(format!(
+                    "judging a call of {} panicked: {message}",
+                    call.name
+                ));
+            }
         }
-        self.answer(Answer::Told(told));
     }
 
     fn run_tool(&mut self, request: RequestNumber, tool_use_id: &str) {
@@ -431,12 +445,17 @@ impl Hands {
     }
 }
 
-/// What a panic said.
+/// What ended a task that did not end by itself.
 pub(super) fn panic_text(error: tokio::task::JoinError) -> String {
-    let Ok(panic) = error.try_into_panic() else {
-        return "it was cancelled".to_owned();
-    };
-    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    match error.try_into_panic() {
+        Ok(panic) => panic_message(&*panic),
+        Err(_) => "it was cancelled".to_owned(),
+    }
+}
+
+/// What a panic said.
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned())
 }

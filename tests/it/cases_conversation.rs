@@ -58,7 +58,10 @@ fn g27_parallel_results_come_in_one_message_in_call_order() {
 }
 
 /// Takes the name of Read, so that a rule can allow it, and panics.
-struct Panics;
+struct Panics {
+    /// Already when its call is judged, else when it runs.
+    is_early: bool,
+}
 
 impl Tool for Panics {
     fn spec(&self) -> ToolSpec {
@@ -70,6 +73,7 @@ impl Tool for Panics {
     }
 
     fn touches(&self, _input: &Value) -> Touches {
+        assert!(!self.is_early, "the tool lost its head early");
         Touches::Path {
             path: ".".into(),
             access: Access::Read,
@@ -113,7 +117,7 @@ impl Source for Disk {
 }
 
 /// The prompts of `job.yaml` in `directory` against the server, with a tool that panics.
-fn plan_with_a_panicking_tool(directory: &Path, server: &Server) -> Plan {
+fn plan_with_a_panicking_tool(directory: &Path, server: &Server, is_early: bool) -> Plan {
     let file = directory.join("job.yaml");
     let mut job = lightsout::job::load(&file, &Overrides::default(), &Disk(directory.to_owned()))
         .expect("the job is right");
@@ -145,13 +149,25 @@ fn plan_with_a_panicking_tool(directory: &Path, server: &Server) -> Plan {
             output: directory.join("out"),
             home: None,
             shows_text: false,
-            more_tools: vec![Arc::new(Panics)],
+            more_tools: vec![Arc::new(Panics { is_early })],
         },
     }
 }
 
 #[test]
 fn g28_a_tool_that_panics_ends_its_prompt_alone_and_every_call_has_a_result() {
+    tool_panics(false, "Read panicked: the tool lost its head");
+}
+
+#[test]
+fn a_panic_while_a_call_is_judged_keeps_the_record_of_its_prompt() {
+    tool_panics(
+        true,
+        "judging a call of Read panicked: the tool lost its head early",
+    );
+}
+
+fn tool_panics(is_early: bool, says: &str) {
     let server = Server::answering(|request: &Received| {
         let messages = request.body["messages"].as_array().unwrap();
         let is_the_bad_one = messages[0].to_string().contains("Panic.");
@@ -167,7 +183,7 @@ fn g28_a_tool_that_panics_ends_its_prompt_alone_and_every_call_has_a_result() {
     let program = Program::new(
         "prompts: [Panic., Stay calm.]\nallowed_tools: [Read, Glob]\nmax_budget_usd: 1\n",
     );
-    let plan = plan_with_a_panicking_tool(program.path(), &server);
+    let plan = plan_with_a_panicking_tool(program.path(), &server, is_early);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -183,7 +199,11 @@ fn g28_a_tool_that_panics_ends_its_prompt_alone_and_every_call_has_a_result() {
             {
                 ends.insert(
                     key.prompt,
-                    (result.stop.reason.name(), result.stop.message.clone()),
+                    (
+                        result.stop.reason.name(),
+                        result.stop.message.clone(),
+                        result.num_turns,
+                    ),
                 );
             }
         }
@@ -191,13 +211,10 @@ fn g28_a_tool_that_panics_ends_its_prompt_alone_and_every_call_has_a_result() {
     });
     server.finish();
     assert_eq!(code, 3);
-    assert_eq!(ends[&1], ("completed", String::new()));
-    let (reason, message) = &ends[&0];
-    assert_eq!(*reason, "model_error");
-    assert!(
-        message.contains("Read panicked: the tool lost its head"),
-        "{message}"
-    );
+    assert_eq!(ends[&1], ("completed", String::new(), 2));
+    let (reason, message, turns) = &ends[&0];
+    assert_eq!((*reason, *turns), ("model_error", 1));
+    assert!(message.contains(says), "{message}");
 
     let ran = program.left_behind();
     for prompt in ["prompt-1", "prompt-2"] {
