@@ -5,7 +5,7 @@ use std::iter::Peekable;
 use std::str::Chars;
 
 /// `text` without terminal control sequences, with lone carriage returns as newlines, and with every
-/// character that XML 1.0 or a terminal would choke on as U+FFFD.
+/// character that XML 1.0 or a terminal would choke on, or that reorders text, as U+FFFD.
 ///
 /// Of control characters only newline and tab are left. Source: XML 1.0, production `Char`;
 /// ECMA-48 for the sequences.
@@ -32,7 +32,15 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
 }
 
 fn is_unprintable(c: char) -> bool {
-    (c.is_control() && !matches!(c, '\n' | '\t')) || matches!(c, '\u{fffe}' | '\u{ffff}')
+    (c.is_control() && !matches!(c, '\n' | '\t'))
+        || reorders(c)
+        || matches!(c, '\u{fffe}' | '\u{ffff}')
+}
+
+/// Embeddings, overrides and isolates, which show the text around them in another order than it has: a
+/// denied command could read as a harmless one. The marks that right-to-left scripts need stay.
+fn reorders(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn skip_escape(chars: &mut Peekable<Chars<'_>>) {
@@ -144,6 +152,15 @@ mod tests {
         ] {
             assert_eq!(plain(text), right, "{text:?}");
         }
+    }
+
+    #[test]
+    fn what_reorders_text_is_shown_as_what_it_is_and_marks_stay() {
+        assert_eq!(
+            plain("rm \u{202e}txt.a\u{202c} \u{2066}x\u{2069}"),
+            "rm \u{fffd}txt.a\u{fffd} \u{fffd}x\u{fffd}"
+        );
+        assert_eq!(plain("שלום\u{200f}!"), "שלום\u{200f}!");
     }
 
     #[test]
