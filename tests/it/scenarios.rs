@@ -1,6 +1,8 @@
 //! The binary against a server that speaks the wire format: for each way a conversation can go its
 //! outcome, reason, exit code, JUnit, number of requests and transcript.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -625,21 +627,26 @@ fn a_signal_in_the_middle_of_a_bash_call_ends_it_and_leaves_every_report() {
 
 #[test]
 fn two_prompts_that_may_write_take_turns_and_readers_run_together() {
-    let run_both = |tools: &str| {
-        let server = Server::answering(|_| reply().text("ok").delay(Duration::from_millis(400)));
-        let job = format!(
-            "prompts: [One., Two.]\nallowed_tools: [{tools}]\nmax_budget_usd: 1\nsandbox: {{mode: \"off\"}}\n"
-        );
+    let most_at_once = |tools: &str| {
+        let [now, most] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let (here, seen) = (Arc::clone(&now), Arc::clone(&most));
+        let server = Server::answering(move |_| {
+            seen.fetch_max(here.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            // Long enough for the other prompt to come, if it may.
+            std::thread::sleep(Duration::from_millis(700));
+            here.fetch_sub(1, Ordering::SeqCst);
+            reply().text("ok")
+        });
         // Different system prompts, so that none waits for the other's cache.
-        let job = job.replace(
-            "[One., Two.]",
-            "[{prompt: One., system: a}, {prompt: Two., system: b}]",
+        let job = format!(
+            "prompts: [{{prompt: One., system: a}}, {{prompt: Two., system: b}}]\n\
+             allowed_tools: [{tools}]\nmax_budget_usd: 1\n"
         );
         let ran = Program::new(&job).against(&server).run();
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         server.finish();
-        ran.run_json()["duration_ms"].as_u64().unwrap()
+        most.load(Ordering::SeqCst)
     };
-    assert!(run_both("Bash") >= 800);
-    assert!(run_both("Read") < 800);
+    assert_eq!(most_at_once("Bash"), 1);
+    assert_eq!(most_at_once("Read"), 2);
 }
