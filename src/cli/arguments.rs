@@ -40,7 +40,7 @@ pub(super) struct RunArguments {
     /// Where the run writes; must be new or empty [default: lightsout-runs/ID].
     #[arg(long, value_name = "DIR")]
     pub(super) output: Option<PathBuf>,
-    /// What goes to standard output: the final texts, or run.json.
+    /// What goes to standard output: the final texts of what passed, or run.json.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(super) format: Format,
     /// Says nothing unless something did not pass.
@@ -91,7 +91,7 @@ pub(super) struct ExplainArguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// The final text of each prompt.
+    /// The final text of each prompt that passed.
     Text,
     /// run.json.
     Json,

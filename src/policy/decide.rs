@@ -330,16 +330,6 @@ impl Policy {
         policy
     }
 
-    /// Rules that allow, in the order of the job file.
-    pub fn allow_rules(&self) -> &[Rule] {
-        &self.allow
-    }
-
-    /// Rules that deny, in the order of the job file.
-    pub fn deny_rules(&self) -> &[Rule] {
-        &self.deny
-    }
-
     /// Whether the model is told of a tool: some rule may allow it and none denies it altogether.
     pub fn offers(&self, tool: &str) -> bool {
         ToolName::find(tool).is_ok_and(|tool| {

@@ -17,7 +17,6 @@ use crate::message::{
 };
 use crate::provider::StreamEvent;
 use crate::query::{Effect, End, Input, Purpose, Timer};
-use crate::tools::shorten;
 use crate::transcript::EventBody;
 
 use super::authorize::{self, Permitted};
@@ -30,12 +29,6 @@ use super::signal::{EndingSignal, first};
 
 /// How long the tasks of a conversation that has ended may take to wind up.
 const WIND_UP: Duration = Duration::from_millis(3500);
-
-/// The most characters that the results of one turn may have together. Source: SPEC 5.4.
-const MAX_TURN_CHARS: usize = 200_000;
-
-/// What is shown of a result at the least, however much the turn has said already.
-const MIN_RESULT_CHARS: usize = 4_000;
 
 /// What a background task has to say.
 enum Answer {
@@ -87,8 +80,6 @@ pub(super) struct Hands {
     /// Becomes true when the conversation has ended.
     cancelled: watch::Sender<bool>,
     tally: Tally,
-    /// Characters that the results of the current turn have so far.
-    turn_chars: (Option<RequestNumber>, usize),
 }
 
 impl Hands {
@@ -107,7 +98,6 @@ impl Hands {
             signal,
             cancelled: watch::channel(false).0,
             tally: Tally::default(),
-            turn_chars: (None, 0),
         }
     }
 
@@ -204,38 +194,22 @@ impl Hands {
             Answer::Ran {
                 request,
                 tool_name,
-                mut result,
+                result,
                 notes,
                 duration,
-            } => {
-                self.fit_into_turn(request, &mut result);
-                Told {
-                    input: Input::CallDone {
-                        request,
-                        result,
-                        notes,
-                    },
-                    detail: Detail::Ran {
-                        tool_name,
-                        duration,
-                    },
-                }
-            }
+            } => Told {
+                input: Input::CallDone {
+                    request,
+                    result,
+                    notes,
+                },
+                detail: Detail::Ran {
+                    tool_name,
+                    duration,
+                },
+            },
             Answer::Panicked(message) => Told::plain(Input::Ended(End::Fault(message))),
         }
-    }
-
-    /// Shortens a result that does not fit into what its turn may say in all.
-    fn fit_into_turn(&mut self, request: RequestNumber, result: &mut ToolResult) {
-        let said = match self.turn_chars {
-            (turn, said) if turn == Some(request) => said,
-            _ => 0,
-        };
-        let left = MAX_TURN_CHARS.saturating_sub(said).max(MIN_RESULT_CHARS);
-        if result.text_chars() > left {
-            shorten(result, left, &self.kit.session);
-        }
-        self.turn_chars = (Some(request), said + result.text_chars());
     }
 
     fn settle(
@@ -249,6 +223,7 @@ impl Hands {
             Ok(mut reply) => {
                 let Settled { cost, overspent } = self.purse.settle(request, &mut reply);
                 self.tally.usage += reply.usage;
+                self.kit.begin_turn(request, reply.calls.len());
                 let reply = Arc::new(reply);
                 Told {
                     input: Input::ReplyComplete {
@@ -381,7 +356,7 @@ impl Hands {
             let started = kit.clock.now();
             let notes = permitted.notes.clone();
             let working = Arc::clone(&kit);
-            let ran = spawn_blocking(move || working.run_tool(&permitted)).await;
+            let ran = spawn_blocking(move || working.run_tool(request, &permitted)).await;
             let answer = match ran {
                 Ok(result) => Answer::Ran {
                     request,

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
 
 use crate::job::{ModelChoice, OnDenied, Prompt};
-use crate::message::{Head, ToolResult};
+use crate::message::{Head, RequestNumber, ToolResult};
 use crate::models::{self, Price};
 use crate::policy::Policy;
 use crate::provider::{self, Cassette, Endpoint, Places, Provider};
@@ -23,6 +23,7 @@ use super::authorize::Permitted;
 use super::clock::Clock;
 use super::prefix::PrefixGate;
 use super::system;
+use super::turn_room::TurnRoom;
 
 /// Where runs go by default; one of them is the run's own output.
 pub const RUNS: &str = "lightsout-runs";
@@ -82,6 +83,7 @@ pub(super) struct Kit {
     pub(super) redactor: Arc<Redactor>,
     pub(super) gate: Arc<PrefixGate>,
     pub(super) cancel: Cancel,
+    room: Mutex<TurnRoom>,
     /// Whoever watches the reply stream, if anybody does.
     pub(super) viewer: Option<Viewer>,
 }
@@ -152,6 +154,7 @@ impl Kit {
             redactor: Arc::clone(&shared.redactor),
             gate: Arc::clone(&shared.gate),
             cancel,
+            room: Mutex::new(TurnRoom::new()),
             viewer: shared.shows_text.then_some(viewer),
         })
     }
@@ -186,8 +189,18 @@ impl Kit {
         )
     }
 
+    /// A reply with this many calls has come.
+    pub(super) fn begin_turn(&self, request: RequestNumber, calls: usize) {
+        self.room().begin(request, calls);
+    }
+
+    fn room(&self) -> MutexGuard<'_, TurnRoom> {
+        // What is locked is arithmetic: never half done.
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Runs a permitted call on this thread; its result is masked before anybody sees it.
-    pub(super) fn run_tool(&self, permitted: &Permitted) -> ToolResult {
+    pub(super) fn run_tool(&self, request: RequestNumber, permitted: &Permitted) -> ToolResult {
         let redact = |text: String| match self.redactor.redact(&text) {
             Cow::Borrowed(_) => text,
             Cow::Owned(masked) => masked,
@@ -198,7 +211,16 @@ impl Kit {
             input,
             ..
         } = permitted;
-        let mut result = execute(&**tool, permit, input, &self.session, &self.cancel, &redact);
+        let most = |chars| self.room().take(request, chars, tool.max_result_chars());
+        let mut result = execute(
+            &**tool,
+            permit,
+            input,
+            &self.session,
+            &self.cancel,
+            &redact,
+            &most,
+        );
         self.redactor.redact_value(&mut result.structured);
         result
     }

@@ -17,6 +17,7 @@ mod schedule;
 mod select;
 mod signal;
 mod system;
+mod turn_room;
 
 pub use authorize::PathsOnDisk;
 pub use clock::Clock;

@@ -27,7 +27,8 @@ const FILE_NAMES: usize = 100;
 /// Runs a call that was permitted. Blocking.
 ///
 /// `input` is what [`super::Registry::check`] made of the arguments. `redact` masks secrets in what the
-/// tool said, before any of it is kept.
+/// tool said, before any of it is kept; `most_chars` says how many characters may be shown of a result
+/// of so many.
 pub fn execute(
     tool: &dyn Tool,
     permit: &Permit,
@@ -35,6 +36,7 @@ pub fn execute(
     session: &Session,
     cancel: &Cancel,
     redact: &dyn Fn(String) -> String,
+    most_chars: &dyn Fn(usize) -> usize,
 ) -> ToolResult {
     let id = &permit.call().tool_use.id;
     let output = if cancel.is_set() {
@@ -61,7 +63,8 @@ pub fn execute(
         structured,
     };
     mark_empty(&mut result);
-    shorten(&mut result, tool.max_result_chars(), session);
+    let most_chars = most_chars(result.text_chars());
+    shorten(&mut result, most_chars, session);
     result
 }
 
@@ -77,8 +80,12 @@ fn mark_empty(result: &mut ToolResult) {
 
 /// Saves each text of more than `max_chars` characters whole below the session's directory for results,
 /// and leaves of it the beginning, the end, its size and the file's path.
-pub fn shorten(result: &mut ToolResult, max_chars: usize, session: &Session) {
+fn shorten(result: &mut ToolResult, max_chars: usize, session: &Session) {
     let id = result.tool_use_id.clone();
+    // Bash keeps only so much of an output.
+    let lost = result.structured["output_bytes_left_out"]
+        .as_u64()
+        .filter(|bytes| *bytes > 0);
     for part in &mut result.content {
         let ResultContent::Text(text) = part else {
             continue;
@@ -88,7 +95,13 @@ pub fn shorten(result: &mut ToolResult, max_chars: usize, session: &Session) {
             continue;
         }
         let saved = match save(session, &id, text) {
-            Ok(path) => format!("all of it is in {}", path.display()),
+            Ok(path) => match lost {
+                None => format!("all of it is in {}", path.display()),
+                Some(bytes) => format!(
+                    "that is without {bytes} bytes of the output, which were not kept; the rest is in {}",
+                    path.display()
+                ),
+            },
             Err(error) => format!("it could not be saved: {error}"),
         };
         *text = beginning_and_end(text, max_chars, &saved);
@@ -215,6 +228,7 @@ mod tests {
             session,
             cancel,
             &redact,
+            &|_| 10_000,
         );
         let saved = fs::read_to_string(bench.outside().join("results/toolu_1.txt")).unwrap();
         assert!(saved.starts_with("***\n") && !saved.contains("tok-123"));

@@ -31,7 +31,7 @@ mod write;
 
 pub use bash::Bash;
 pub use edit::Edit;
-pub use executor::{execute, shorten};
+pub use executor::execute;
 pub use glob::Glob;
 pub use grep::Grep;
 pub use read::Read;

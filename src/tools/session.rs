@@ -242,6 +242,7 @@ pub(super) mod testing {
                 &self.session,
                 &self.cancel,
                 &redact,
+                &|_| tool.max_result_chars(),
             );
             let texts = result.content.iter().map(|content| match content {
                 ResultContent::Text(text) => text.clone(),

@@ -191,10 +191,7 @@ fn a_failing_command_is_told_with_its_exit_code() {
     ];
     let (ran, _) = run(JOB, answers, &PASSED);
     let (text, is_error) = &ran.tool_results()[0];
-    assert!(
-        *is_error && text.contains("Exit code 1") || text.contains("exit code 1"),
-        "{text}"
-    );
+    assert_eq!((text.as_str(), *is_error), ("Exit code 1", true));
 }
 
 #[test]
@@ -398,7 +395,17 @@ fn a_connection_that_is_refused_ends_in_model_error() {
         message.contains("refused") && message.contains(&port.to_string()),
         "{message}"
     );
-    assert_eq!(ran.prompt(0)["cost_unsettled_usd"], 0.0, "nothing was sent");
+    let prompt = ran.prompt(0);
+    assert_eq!(prompt["cost_unsettled_usd"], 0.0, "nothing was sent");
+    assert_eq!(
+        (&prompt["requests"], &prompt["num_turns"]),
+        (&json!(2), &json!(0))
+    );
+    assert!(
+        ran.junit().contains("type=\"model_error\""),
+        "{}",
+        ran.junit()
+    );
     ran.assert_transcript_is_whole();
 }
 
@@ -607,7 +614,7 @@ fn a_signal_in_the_middle_of_a_bash_call_ends_it_and_leaves_every_report() {
         });
         running.signal(signal);
         let ran = running.wait();
-        server.finish();
+        assert_eq!(server.finish().len(), 1);
         assert_eq!(ran.code, code, "{}", ran.stderr);
         let (outcome, reason, message) = ran.end();
         assert_eq!((outcome.as_str(), reason.as_str()), ("errored", "aborted"));
@@ -649,4 +656,56 @@ fn two_prompts_that_may_write_take_turns_and_readers_run_together() {
     };
     assert_eq!(most_at_once("Bash"), 1);
     assert_eq!(most_at_once("Read"), 2);
+}
+
+#[test]
+fn a_workspace_that_is_gone_is_a_setup_error_of_its_prompt() {
+    // The first prompt removes what the second works in.
+    let server = Server::start([
+        reply().tool_use("Bash", json!({"command": "rmdir gone"})),
+        reply().text("removed"),
+    ]);
+    let job = "prompts: [{prompt: a, allowed_tools: [Bash]}, {prompt: b, workspace: {dir: gone}}]\n\
+        allowed_tools: [Read]\nmax_budget_usd: 1\n";
+    let program = Program::new(job)
+        .against(&server)
+        .args(&["--concurrency", "1"]);
+    std::fs::create_dir(program.path().join("gone")).unwrap();
+    let ran = program.run();
+    assert_eq!(server.finish().len(), 2);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    let prompt = ran.prompt(1);
+    assert_eq!(
+        (&prompt["outcome"], &prompt["reason"]),
+        (&json!("errored"), &json!("setup_error"))
+    );
+    assert!(
+        prompt["message"]
+            .as_str()
+            .unwrap()
+            .contains("opening the workspace"),
+        "{prompt}"
+    );
+    assert!(ran.junit().contains("type=\"setup_error\""));
+}
+
+#[test]
+fn prompts_that_a_signal_kept_from_starting_are_not_run_and_never_green() {
+    let server =
+        Server::start([reply().tool_use("Bash", json!({"command": "touch on; sleep 300"}))]);
+    let job = "prompts: [a, b]\nallowed_tools: [Bash]\nmax_budget_usd: 1\n";
+    let running = Program::new(job)
+        .against(&server)
+        .args(&["--concurrency", "1"])
+        .start();
+    let begun = running.path().join("on");
+    wait_for("the command to run", || begun.exists().then_some(()));
+    running.signal(Signal::TERM);
+    let ran = running.wait();
+    assert_eq!(server.finish().len(), 1);
+    assert_eq!(ran.code, 143);
+    let ends = [ran.prompt(0), ran.prompt(1)].map(|prompt| prompt["reason"].clone());
+    assert_eq!(ends, ["aborted", "not_run"]);
+    assert_eq!(ran.prompt(1)["outcome"], "skipped");
+    assert!(ran.junit().contains("<skipped"), "{}", ran.junit());
 }
