@@ -237,7 +237,8 @@ impl Machine {
                     return self.fill(denial_result(denial));
                 }
                 // Its own answer says why; those of the others say that it ended everything.
-                self.note_answer(denial_result(denial))?;
+                let text = format!("{}. The conversation ends with this.", denial_text(denial));
+                self.note_answer(ToolResult::text(&denial.tool_use_id, text, true))?;
                 let message = denials_message(std::slice::from_ref(denial));
                 self.stop(StopReason::PermissionDenied, message);
                 Some(())
@@ -401,21 +402,23 @@ impl Machine {
     }
 }
 
+fn denial_text(denial: &Denial) -> String {
+    format!(
+        "Permission to use {} was denied: {}",
+        denial.tool_name, denial.reason
+    )
+}
+
 /// What the model is told of a denied call.
 fn denial_result(denial: &Denial) -> ToolResult {
-    let mut text = format!(
-        "Permission to use {} was denied: {}.",
-        denial.tool_name, denial.reason
-    );
-    if let Some(rule) = &denial.would_allow {
-        text.push_str(" Only a rule such as `");
-        text.push_str(rule);
-        text.push_str(
-            "` in the job file would allow it; nobody can be asked, so go on without it.",
-        );
-    } else {
-        text.push_str(" Nobody can be asked, so go on without it.");
-    }
+    let text = denial_text(denial);
+    let text = match &denial.would_allow {
+        Some(rule) => format!(
+            "{text}. Only a rule such as `{rule}` in the job file would allow it; nobody can be asked, so go on \
+             without it."
+        ),
+        None => format!("{text}. Nobody can be asked, so go on without it."),
+    };
     ToolResult::text(&denial.tool_use_id, text, true)
 }
 

@@ -114,10 +114,12 @@ fn schema() -> Value {
             "-A": lines("Lines to show after each match, with `content`"),
             "-B": lines("Lines to show before each match, with `content`"),
             "-C": lines("Lines to show before and after each match, with `content`"),
+            "context": lines("The same as `-C`"),
             "-n": flag("Whether to show line numbers, with `content`; true by default"),
             "-i": flag("Whether case does not matter"),
             "multiline": flag("Whether a match may go over line ends; false by default"),
             "head_limit": lines("How many lines to tell; 0 for as many as there are"),
+            "offset": lines("How many lines to pass over first"),
         },
         "required": ["pattern"],
         "additionalProperties": false,
@@ -149,7 +151,8 @@ impl Glob {
 impl Search {
     fn new(input: &Value) -> Result<Self, String> {
         let multiline = input["multiline"].as_bool().unwrap_or_default();
-        let lines = |key: &str| input[key].as_u64().or(input["-C"].as_u64());
+        let around = input["-C"].as_u64().or(input["context"].as_u64());
+        let lines = |key: &str| input[key].as_u64().or(around);
         let lines = |key: &str| usize::try_from(lines(key).unwrap_or(0)).unwrap_or(usize::MAX);
         let glob = input["glob"].as_str().filter(|glob| !glob.is_empty());
         Ok(Self {
@@ -372,7 +375,7 @@ mod tests {
         bench.write("f", format!("{}\n", "x".repeat(600)).repeat(300));
         let line = format!("f:1:{} [… 100 more bytes in this line]", "x".repeat(500));
         let limited = json!({"pattern": "x", "output_mode": "content", "head_limit": 1});
-        let end = "\n\n(the first 1 lines; there are more: search more narrowly or set head_limit)";
+        let end = "\n\n(the first 1 lines; there are more: search more narrowly, or set head_limit or offset)";
         assert_eq!(bench.call("Grep", limited), (format!("{line}{end}"), false));
         let lines = |input: Value| {
             let output = bench.run("Grep", input);
@@ -385,6 +388,22 @@ mod tests {
         assert_eq!(lines(all), (json!(300), json!(false)));
         let some = json!({"pattern": "x", "output_mode": "content"});
         assert_eq!(lines(some), (json!(300), json!(true)));
+    }
+
+    #[test]
+    fn what_was_told_can_be_passed_over() {
+        let bench = Bench::new();
+        bench.write("f", "x1\nx2\nx3\ny\n");
+        let told = |offset: u64, limit: u64| {
+            let input = json!({"pattern": "x", "output_mode": "content", "offset": offset, "head_limit": limit});
+            bench.call("Grep", input).0
+        };
+        assert_eq!(told(1, 0), "f:2:x2\nf:3:x3");
+        let more = "(the first 1 lines from offset 1; there are more: search more narrowly, or set head_limit or offset)";
+        assert_eq!(told(1, 1), format!("f:2:x2\n\n{more}"));
+        assert_eq!(told(3, 1), "No lines at offset 3: there are 3");
+        let around = json!({"pattern": "x3", "output_mode": "content", "context": 1});
+        assert_eq!(bench.call("Grep", around).0, "f-2-x2\nf:3:x3\nf-4-y");
     }
 
     #[test]

@@ -146,6 +146,8 @@ fn cut(line: &[u8]) -> Cow<'_, str> {
 pub(super) struct Results {
     mode: Mode,
     has_context: bool,
+    /// So many lines are passed over.
+    offset: usize,
     /// `None`: all of them.
     limit: Option<usize>,
     lines: Vec<String>,
@@ -158,12 +160,14 @@ pub(super) struct Results {
 impl Results {
     pub(super) fn new(input: &Value) -> Self {
         let limit = input["head_limit"].as_u64().unwrap_or(DEFAULT_LINES);
-        let context = ["-A", "-B", "-C"];
+        let offset = input["offset"].as_u64().unwrap_or(0);
+        let context = ["-A", "-B", "-C", "context"];
         Self {
             mode: Mode::of(input),
             has_context: context
                 .iter()
                 .any(|key| input[*key].as_u64().unwrap_or(0) > 0),
+            offset: usize::try_from(offset).unwrap_or(usize::MAX),
             limit: usize::try_from(limit).ok().filter(|limit| *limit > 0),
             lines: Vec::new(),
             bytes: 0,
@@ -195,7 +199,8 @@ impl Results {
 
     /// Whether there is more than will be told.
     pub(super) fn is_full(&self) -> bool {
-        self.limit.is_some_and(|limit| self.lines.len() > limit) || self.bytes >= MAX_FOUND_BYTES
+        let last = self.limit.map(|limit| limit.saturating_add(self.offset));
+        last.is_some_and(|last| self.lines.len() > last) || self.bytes >= MAX_FOUND_BYTES
     }
 
     pub(super) fn output(mut self) -> Output {
@@ -207,15 +212,28 @@ impl Results {
             return Output::text(nothing, json!({"num_files": 0, "num_matches": 0}));
         }
         let is_cut = self.is_full();
+        if self.offset >= self.lines.len() {
+            let found = self.lines.len();
+            let text = format!("No lines at offset {}: there are {found}", self.offset);
+            return Output::text(
+                text,
+                json!({"num_files": self.files, "num_matches": self.matches}),
+            );
+        }
+        self.lines.drain(..self.offset);
         if let Some(limit) = self.limit {
             self.lines.truncate(limit);
         }
         let mut text = self.lines.join("\n");
         if is_cut {
             let told = self.lines.len();
+            let from = match self.offset {
+                0 => String::new(),
+                offset => format!(" from offset {offset}"),
+            };
             let _ = write!(
                 text,
-                "\n\n(the first {told} lines; there are more: search more narrowly or set head_limit)"
+                "\n\n(the first {told} lines{from}; there are more: search more narrowly, or set head_limit or offset)"
             );
         }
         if !self.not_utf8.is_empty() && matches!(self.mode, Mode::Content { .. }) {
