@@ -57,6 +57,37 @@ fn a_run_that_passes_sets_every_output_and_the_summary() {
 }
 
 #[test]
+fn without_a_named_binary_the_one_on_the_path_is_taken_else_one_is_built() {
+    let passes = || answered_by("text: done");
+    let binary = BINARY.1;
+    let installed = format!("#!/bin/sh\necho taken from PATH\nexec {binary} \"$@\"\n");
+    let used = passes().program("lightsout", &installed).uses(&[JOB]);
+    assert_eq!(
+        (used.code, &*used.outputs["outcome"]),
+        (0, "passed"),
+        "{}",
+        used.log
+    );
+    assert!(used.log.contains("taken from PATH"), "{}", used.log);
+
+    // Building takes minutes; what is shown is that the action asks for it, and takes what comes of it.
+    let manifest = repository().join("Cargo.toml");
+    let cargo = format!(
+        "#!/bin/sh\ntest \"$1 $2 $3 $4 $5\" = 'build --release --locked --manifest-path {}' || exit 9\n\
+         mkdir -p \"$7/release\" && ln -s {binary} \"$7/release/lightsout\" && echo built\n",
+        manifest.display()
+    );
+    let used = passes().program("cargo", &cargo).uses(&[JOB]);
+    assert_eq!(
+        (used.code, &*used.outputs["outcome"]),
+        (0, "passed"),
+        "{}",
+        used.log
+    );
+    assert!(used.log.contains("built\n"), "{}", used.log);
+}
+
+#[test]
 fn a_run_that_fails_fails_the_step_and_still_sets_every_output() {
     let mut job = answered_by("tool_use: {name: Read, input: {file_path: job.yaml}}");
     let used = job.uses(&[BINARY, JOB, ("output", "out")]);

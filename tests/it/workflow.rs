@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -80,7 +81,7 @@ impl WorkflowJob {
             event: "push",
             uses: 0,
         };
-        for directory in ["workspace", "temp", "files"] {
+        for directory in ["workspace", "temp", "files", "bin"] {
             fs::create_dir(job.path(directory)).unwrap();
         }
         job
@@ -93,6 +94,14 @@ impl WorkflowJob {
 
     pub(crate) fn file(self, name: &str, text: &str) -> Self {
         fs::write(self.path("workspace").join(name), text).unwrap();
+        self
+    }
+
+    /// A program on the machine's PATH.
+    pub(crate) fn program(self, name: &str, script: &str) -> Self {
+        let path = self.path("bin").join(name);
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         self
     }
 
@@ -169,7 +178,13 @@ impl WorkflowJob {
             .arg(script)
             .current_dir(self.path("workspace"))
             .env_clear()
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env(
+                "PATH",
+                format!(
+                    "{}:/usr/local/bin:/usr/bin:/bin",
+                    self.path("bin").display()
+                ),
+            )
             .env("HOME", self.path("files"))
             .env("CI", "true")
             .env("GITHUB_ACTIONS", "true")
