@@ -179,7 +179,8 @@ fn directory(path: &Path, source: &dyn Source) -> PathBuf {
     path.parent().unwrap_or(&path).to_owned()
 }
 
-fn digest(bytes: &[u8]) -> String {
+/// SHA-256 of some bytes, as `sha256:` and hex: how records name what a run was made from.
+pub fn digest(bytes: &[u8]) -> String {
     let mut digest = "sha256:".to_owned();
     for byte in Sha256::digest(bytes) {
         // Writing to a String cannot fail.

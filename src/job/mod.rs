@@ -35,5 +35,5 @@ mod warnings;
 
 pub use diagnostic::{Diagnostic, Severity, render};
 pub use job::{Check, Env, Job, Limits, Matching, ModelChoice, ModelFacts, OnDenied, Prompt};
-pub use load::{load, load_all};
+pub use load::{digest, load, load_all};
 pub use source::{Overrides, Source};

@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::job::{Job, ModelChoice, Prompt};
+use crate::job::{Job, ModelChoice, Prompt, digest};
 use crate::models::Usd;
 use crate::stop::{Outcome, Stop, StopReason, exit};
 use crate::transcript::{
@@ -279,7 +279,7 @@ impl Run {
                 ModelChoice::Replay { .. } => "none",
             },
             sandbox: "none",
-            policy_digest: digest(&kit.policy.digest_text()),
+            policy_digest: digest(kit.policy.digest_text().as_bytes()),
             version: env!("CARGO_PKG_VERSION"),
         };
         let seed = session_id.as_u64_pair().1;
@@ -341,20 +341,6 @@ fn lease_kind(prompt: &Prompt) -> LeaseKind {
     } else {
         LeaseKind::Shared
     }
-}
-
-/// `sha256:` and hex.
-fn digest(text: &str) -> String {
-    use std::fmt::Write as _;
-
-    use sha2::{Digest as _, Sha256};
-
-    let mut digest = "sha256:".to_owned();
-    for byte in Sha256::digest(text) {
-        // Writing to a string cannot fail.
-        let _ = write!(digest, "{byte:02x}");
-    }
-    digest
 }
 
 /// A model as reports name it.
